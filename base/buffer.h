@@ -1,0 +1,27 @@
+/* buffer - a growing string of bytes, always followed by a NUL that is not counted. */
+#ifndef BASE_BUFFER_H
+#define BASE_BUFFER_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+struct buffer {
+    char *data; /* owned; NULL when nothing was ever added */
+    size_t length, capacity;
+};
+
+enum status buffer_reserve(struct buffer *b, size_t more, struct error *err) MUST_CHECK;
+enum status buffer_add(struct buffer *b, const void *bytes, size_t length,
+                       struct error *err) MUST_CHECK;
+enum status buffer_print(struct buffer *b, struct error *err, const char *format, ...)
+    PRINTF_LIKE(3, 4) MUST_CHECK;
+/* Adds `text` as a JSON string with its quotes: raw UTF-8, escapes only for ", \ and
+ * controls
+ * (\b \f \n \r \t, others \u00xx), as Hugging Face's tokenizers writes it. */
+enum status buffer_add_json_string(struct buffer *b, const char *text, size_t length,
+                                   struct error *err) MUST_CHECK;
+void buffer_clear(struct buffer *b); /* empties, keeps the memory */
+void buffer_free(struct buffer *b);
+
+#endif

@@ -1,0 +1,18 @@
+/* interrupt - signals as flags: SIGINT and SIGTERM ask to save and stop, SIGUSR1 to save
+ * and go on.
+ *
+ * A second SIGINT or SIGTERM ends the process at once without touching a file. */
+#ifndef BASE_INTERRUPT_H
+#define BASE_INTERRUPT_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+
+void interrupt_install(void);
+/* OK, STOPPED_SIGINT or STOPPED_SIGTERM. */
+enum status interrupt_stop(void);
+/* True once after each SIGUSR1. */
+bool interrupt_save(void);
+
+#endif

@@ -1,0 +1,89 @@
+/* options - one table of rows that gives parsing, defaults, --help, config files and the
+ * manual.
+ *
+ * A subcommand declares a struct of values and a table of rows that point into it. Names
+ * are matched exactly, '-' and '_' are the same; an unknown name gets "did you mean".
+ * Values come from the row's default, then --config FILE (`key = value` lines with #
+ * comments, or a JSON object), then the command line; the last one wins. `--opt value`,
+ * `--opt=value`; a flag also takes =true or =false, and --no-opt.
+ * `--` ends the options. */
+#ifndef BASE_OPTIONS_H
+#define BASE_OPTIONS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum option_kind {
+    OPTION_INTEGER, /* int64_t; 1e6 and 10_000 are accepted when whole */
+    OPTION_NUMBER,  /* double */
+    OPTION_FLAG,    /* bool */
+    OPTION_STRING,  /* const char *, NULL when unset */
+    OPTION_CHOICE,  /* const char *, one of the row's words "a|b|c" */
+    OPTION_LIST,    /* struct option_list: every following word up to the next option;
+                       repeats add */
+};
+
+struct option_list {
+    const char **items;
+    int count;
+};
+
+#define OPTION_UNSET_INTEGER                                   \
+    INT64_MIN /* value of an integer row whose default is NULL \
+               */
+/* A number row whose default is NULL holds NaN. */
+
+struct option {
+    const char *name; /* "learning-rate"; NULL ends the table */
+    enum option_kind kind;
+    size_t offset;       /* of the field in the values struct */
+    const char *initial; /* default as the user would type it; NULL = unset */
+    double least, most;  /* bounds of integers and numbers, inclusive */
+    const char *words;   /* OPTION_CHOICE: "auto|f32|bf16"; else the value's name in help
+                            ("DIR") or NULL */
+    const char *group;   /* heading in --help; rows of one group stand together */
+    const char *help; /* one line, no full stop; the default is added by --help itself */
+    bool required;
+};
+
+struct command {
+    const char *name; /* "normglue pretrain" */
+    const char *
+        usage; /* what follows the name: "--tokenizer DIR --train FILE... --output DIR" */
+    const char *summary; /* one or two sentences */
+    const char *epilog;  /* examples and notes after the options, or NULL */
+    const struct option *options;
+    const char *operands; /* name of the words that are not options ("DIR"), NULL = none
+                             allowed */
+};
+
+/* Fills `values` (defaults, config file, command line). argv[0] is the first word after
+ * the subcommand. Operands go to `operands` (NULL when the command has none). *help is
+ * true when --help was asked: then nothing else is checked. Errors are ERR_USAGE
+ * (ERR_INPUT inside a config file) and name the option, what was expected and what was
+ * found. Strings point into argv or into memory kept until options_free(values). */
+enum status options_parse(const struct command *command, void *values, int argc,
+                          char **argv, struct option_list *operands, bool *help,
+                          struct error *err) MUST_CHECK;
+/* Only the defaults: for code that runs a job without a command line. */
+enum status options_defaults(const struct command *command, void *values,
+                             struct error *err) MUST_CHECK;
+/* Was this option given (config file or command line) rather than left at its default? */
+bool options_given(const struct command *command, const void *values, const char *name);
+/* The resolved values as a JSON object, for run_config.json. NULL when out of memory. */
+json_t *options_to_json(const struct command *command, const void *values);
+/* --help: usage, summary, groups with names, values, help, defaults and bounds; 90
+ * columns, to stdout. */
+void options_print_help(const struct command *command);
+/* The same table as Markdown, for the manual. */
+void options_print_markdown(const struct command *command);
+/* The closest of `names` (count) to `word`, or NULL when none is near: for "did you
+ * mean". */
+const char *options_nearest(const char *word, const char *const *names, int count);
+void options_free(const struct command *command, void *values);
+
+#endif

@@ -1,0 +1,31 @@
+/* progress - a bar with rate and time left on a terminal, a plain line every few seconds
+ * otherwise.
+ *
+ * At most ten redraws a second; to stderr only. */
+#ifndef BASE_PROGRESS_H
+#define BASE_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum progress_mode {
+    PROGRESS_AUTO,
+    PROGRESS_ALWAYS,
+    PROGRESS_NEVER
+}; /* AUTO: a bar iff isatty(2) */
+
+struct progress; /* NULL is a valid progress that shows nothing */
+
+/* `unit` is counted ("tokens", "bytes", "steps"); total 0 = unknown. NULL when out of
+ * memory. */
+struct progress *progress_open(enum progress_mode mode, const char *label,
+                               const char *unit, uint64_t total);
+/* `detail` is shown after the rate ("loss 5.871"), may be NULL. */
+void progress_update(struct progress *p, uint64_t done, const char *detail);
+/* Removes the bar so that a line can be printed; the next update draws it again. */
+void progress_hide(struct progress *p);
+void progress_close(struct progress *p);
+
+#endif

@@ -1,0 +1,107 @@
+/* config - what an encoder is: sizes, the switches of its LayerNorm arrangement, dropout,
+ * labels.
+ *
+ * It is config.json of a Hugging Face directory (model_type roberta, roberta-prelayernorm
+ * or normglue) with the switches of the one generic sublayer beside HF's keys. Absent
+ * switches of a `roberta` file are Post-LN's, of a `roberta-prelayernorm` file Pre-LN's.
+ * Unknown keys are ignored, as HF does. */
+#ifndef ENCODER_CONFIG_H
+#define ENCODER_CONFIG_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/notice.h"
+
+enum norm_sites { SITES_NONE = 0, SITES_ATTN = 1, SITES_FFN = 2, SITES_BOTH = 3 };
+enum head_scale { HEAD_SCALE_NONE, HEAD_SCALE_PRE_PROJ, HEAD_SCALE_POST_PROJ };
+enum norm_affine { AFFINE_BOTH, AFFINE_GAIN, AFFINE_NONE };
+enum init_rule {
+    INIT_RULE_NORMAL,
+    INIT_RULE_XAVIER_NORMAL,
+    INIT_RULE_XAVIER_UNIFORM,
+    INIT_RULE_TORCH_LINEAR
+};
+enum init_targets { INIT_TARGETS_VO12, INIT_TARGETS_ALL };
+struct norm_kind; /* encoder/norm.h */
+
+/* The switches of the generic sublayer. Each is independent of the others; a preset only
+ * bundles values. resid_alpha and init_gain are numbers here, already resolved from
+ * `auto`, `deepnorm` ... */
+struct arrangement {
+    bool pre_norm, post_norm, embed_norm, final_norm, bottom_skip;
+    enum norm_sites mid_norm, out_norm, resid_gain; /* resid_gain: none, ffn or both */
+    enum head_scale head_scale;
+    double resid_alpha; /* constant on the skip */
+    double dual_stream,
+        dual_out; /* kappa of ResiDual's second stream (0 = off), weight of the first */
+    const struct norm_kind *norm, *norm_aux; /* at pre/post/final sites; at all others */
+    enum norm_affine norm_affine;            /* of the pre/post/final sites */
+    double norm_eps, final_eps;
+    enum init_rule init;
+    double initializer_range; /* of the normal rule and of the embeddings */
+    double init_gain;
+    enum init_targets init_targets;
+};
+
+struct label {
+    char name[64];
+};
+
+struct config {
+    char model_type[32];
+    char arch[32]; /* the preset's name, a label only */
+    int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads,
+        intermediate_size;
+    int64_t max_position_embeddings, type_vocab_size;
+    int64_t pad_token_id, bos_token_id, eos_token_id;
+    double hidden_dropout_prob, attention_probs_dropout_prob;
+    double classifier_dropout; /* NaN = hidden_dropout_prob */
+    struct arrangement arrangement;
+    char finetuning_task[32]; /* "" = none */
+    int num_labels;           /* 0 = no classification head; 1 = regression */
+    struct label labels[64];  /* id2label */
+};
+
+/* Longest sequence of tokens the position table can hold: position ids begin at
+ * pad_token_id + 1. */
+static inline int64_t config_max_tokens(const struct config *c) {
+    return c->max_position_embeddings - c->pad_token_id - 1;
+}
+
+/* One row of the table of named arrangements: `switches` is read as option text
+ * ("pre_norm=1 post_norm=0 ..."), applied over the defaults (Post-LN). */
+struct preset {
+    const char *name, *switches, *paper, *summary;
+};
+extern const struct preset config_presets[]; /* ends with a NULL name */
+
+/* Sets sizes to `base`'s defaults of RoBERTa (vocab 50265, 768, 12, 12, 3072, 514) and
+ * Post-LN. */
+void config_default(struct config *c);
+/* Sizes by name: tiny, mini, small, base, large. ERR_USAGE lists the names. */
+enum status config_set_size(struct config *c, const char *size,
+                            struct error *err) MUST_CHECK;
+/* The named arrangement, resolved for c's depth. ERR_USAGE with "did you mean" and the
+ * list. */
+enum status config_set_arch(struct config *c, const char *arch,
+                            struct error *err) MUST_CHECK;
+/* One switch ("head_scale", "post_proj"); ERR_USAGE names what was expected. */
+enum status config_set_switch(struct config *c, const char *key, const char *value,
+                              struct error *err) MUST_CHECK;
+/* Ranges, heads dividing hidden, switches that exclude each other: one sentence each.
+ * Sets model_type from the switches (roberta, roberta-prelayernorm or normglue). */
+enum status config_check(struct config *c, struct error *err) MUST_CHECK;
+
+/* <directory>/config.json. Errors are ERR_INPUT with the key's name. */
+enum status config_read(struct config *c, const char *directory,
+                        struct error *err) MUST_CHECK;
+/* `task_head`: "MaskedLM", "SequenceClassification" or "Model", for `architectures`. */
+enum status config_write(const struct config *c, const char *directory,
+                         const char *task_head, struct error *err) MUST_CHECK;
+/* "roberta" or "roberta_prelayernorm": what stands before every encoder tensor's name. */
+const char *config_prefix(const struct config *c);
+
+#endif

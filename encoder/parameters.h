@@ -1,0 +1,75 @@
+/* parameters - the registry of what is trained: one row a tensor, read by the optimizer,
+ * the checkpoint, the initialiser and the weight counter.
+ *
+ * Layers declare their tensors first; then one block for all values (and, when training,
+ * one each for gradients and the two moments) is allocated in declaration order. */
+#ifndef ENCODER_PARAMETERS_H
+#define ENCODER_PARAMETERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+
+enum parameter_init {
+    PARAMETER_ZERO,
+    PARAMETER_ONE,
+    PARAMETER_EMBEDDING, /* N(0, initializer_range), row `zero_row` stays 0 */
+    PARAMETER_LINEAR,    /* the config's init rule times `gain` */
+};
+
+struct parameter {
+    char name[128]; /* full name in the checkpoint */
+    int rank;       /* 1 or 2 */
+    int64_t shape[2];
+    size_t count; /* product of shape */
+    enum parameter_init init;
+    double gain;
+    int64_t zero_row; /* of an embedding: pad_token_id; -1 = none */
+    bool decay;       /* weight decay applies */
+    bool is_head; /* belongs to a task head: may be absent from a checkpoint and starts
+                     new */
+    float *value;
+    float *gradient, *exp_avg, *exp_avg_sq; /* NULL unless training */
+};
+
+struct parameters {
+    struct parameter **rows; /* in declaration order; a row never moves */
+    int count, capacity;
+    size_t total; /* elements, each row padded to 16 */
+    float *value, *gradient, *exp_avg,
+        *exp_avg_sq; /* the blocks that the rows point into */
+    struct arena arena;
+    bool training;
+};
+
+struct parameter_spec {
+    enum parameter_init init;
+    double gain;      /* 0 = 1 */
+    int64_t zero_row; /* only read for PARAMETER_EMBEDDING */
+    bool decay, is_head;
+};
+
+/* Adds a row; `columns` 0 = a vector of `rows`. The name is formatted. NULL when out of
+ * memory (found again by parameters_allocate, so declarations need no check). */
+struct parameter *parameters_add(struct parameters *p, struct parameter_spec spec,
+                                 int64_t rows, int64_t columns, const char *name, ...)
+    PRINTF_LIKE(5, 6);
+enum status parameters_allocate(struct parameters *p, bool training,
+                                struct error *err) MUST_CHECK;
+/* Draws every value from its rule: a function of (seed, name, index) only. */
+struct config;
+void parameters_initialise(struct parameters *p, const struct config *config,
+                           uint64_t seed);
+/* The same for one row. */
+void parameters_initialise_row(struct parameter *row, const struct config *config,
+                               uint64_t seed);
+void parameters_clear_gradients(struct parameters *p);
+struct parameter *parameters_find(const struct parameters *p, const char *name);
+int64_t parameters_number(
+    const struct parameters *p); /* trainable weights, without padding */
+void parameters_free(struct parameters *p);
+
+#endif
