@@ -1,0 +1,47 @@
+/* arena - one block of memory, laid out twice: first measured, then handed out. */
+#include "base/arena.h"
+
+#include <assert.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Rounded up to the alignment; SIZE_MAX when that is more than a size can hold. */
+static size_t bytes_of(size_t count, size_t item_bytes) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, item_bytes, &bytes) ||
+        __builtin_add_overflow(bytes, ARENA_ALIGNMENT - 1, &bytes))
+        return SIZE_MAX;
+    return bytes / ARENA_ALIGNMENT * ARENA_ALIGNMENT;
+}
+
+void *arena_take(struct arena *arena, size_t count, size_t item_bytes) {
+    const size_t bytes = bytes_of(count, item_bytes), at = arena->used;
+    if (bytes == SIZE_MAX || __builtin_add_overflow(at, bytes, &arena->used))
+        arena->used = SIZE_MAX;
+    if (!arena->base)
+        return NULL;
+    assert(arena->used <= arena->size);
+    return arena->base + at;
+}
+
+enum status arena_open(struct arena *arena, size_t bytes, struct error *err) {
+    *arena = (struct arena){0};
+    if (bytes == SIZE_MAX)
+        return error_set(err, ERR_MEMORY, "the sizes asked for overflow");
+    const size_t size = bytes ? bytes : ARENA_ALIGNMENT;
+    void *base =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED)
+        return error_set(err, ERR_MEMORY, "out of memory: %.1f MB asked for", size / 1e6);
+    madvise(base, size, MADV_HUGEPAGE); /* a wish: refused on small or old systems */
+    memset(base, 0, size);              /* page faults now, not inside a training step */
+    *arena = (struct arena){.base = base, .size = size};
+    return OK;
+}
+
+void arena_close(struct arena *arena) {
+    if (arena->base)
+        munmap(arena->base, arena->size);
+    *arena = (struct arena){0};
+}
