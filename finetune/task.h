@@ -24,6 +24,7 @@ struct examples {
     char *path;
     void *owned; /* texts */
 };
+/* items, path and owned are one malloc block each. */
 void examples_free(struct examples *e);
 
 enum { TASK_MAX_METRICS = 4 };

@@ -1,0 +1,48 @@
+/* task - finding a task by its name; letting examples go. */
+#include "finetune/task.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/options.h"
+
+static enum status name_list(struct task_list tasks, struct buffer *out,
+                             struct error *err) {
+    for (int i = 0; i < tasks.count; i++)
+        TRY(buffer_print(out, err, "%s%s", i > 0 ? ", " : "", tasks.items[i]->name));
+    return OK;
+}
+
+enum { MOST_TASKS = 64 }; /* that "did you mean" looks at */
+
+static const char *nearest_task(struct task_list tasks, const char *name) {
+    const char *names[MOST_TASKS];
+    int count = tasks.count < MOST_TASKS ? tasks.count : MOST_TASKS;
+    for (int i = 0; i < count; i++)
+        names[i] = tasks.items[i]->name;
+    return options_nearest(name, names, count);
+}
+
+const struct task *task_find(struct task_list tasks, const char *name,
+                             struct error *err) {
+    for (int i = 0; i < tasks.count; i++)
+        if (strcmp(tasks.items[i]->name, name) == 0)
+            return tasks.items[i];
+    struct buffer list = {0};
+    if (name_list(tasks, &list, err) == OK) {
+        const char *near = nearest_task(tasks, name);
+        error_set(err, ERR_USAGE, "no task '%s'%s%s%s; the tasks are: %s", name,
+                  near ? ", did you mean '" : "", near ? near : "", near ? "'" : "",
+                  list.data ? list.data : "none");
+    }
+    buffer_free(&list);
+    return NULL;
+}
+
+void examples_free(struct examples *e) {
+    free(e->items);
+    free(e->path);
+    free(e->owned);
+    *e = (struct examples){0};
+}
