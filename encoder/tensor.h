@@ -36,6 +36,15 @@ static inline struct tensor tensor_head(struct tensor t, int64_t rows) {
     return (struct tensor){t.data, t.dtype, rows, t.columns};
 }
 
+/* Rows rounded up to a multiple of 16, from 256 on to one of eight sizes an octave:
+ * nearly equal sizes share one product. */
+static inline int64_t tensor_round_rows(int64_t rows) {
+    int64_t step = 16;
+    while (step * 16 <= rows)
+        step *= 2;
+    return (rows + step - 1) / step * step;
+}
+
 /* Elements of an f32 tensor. */
 static inline float *tensor_floats(struct tensor t) { return t.data; }
 
