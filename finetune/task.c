@@ -1,8 +1,8 @@
 /* task - finding a task by its name; letting examples go. */
 #include "finetune/task.h"
 
+#include <ctype.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/buffer.h"
 #include "base/options.h"
@@ -12,6 +12,20 @@ static enum status name_list(struct task_list tasks, struct buffer *out,
     for (int i = 0; i < tasks.count; i++)
         TRY(buffer_print(out, err, "%s%s", i > 0 ? ", " : "", tasks.items[i]->name));
     return OK;
+}
+
+/* Letters and digits decide, so that "SST-2", "sst_2" and "sst2" are one name. */
+static bool same_name(const char *a, const char *b) {
+    for (;; a++, b++) {
+        while (*a && !isalnum((unsigned char)*a))
+            a++;
+        while (*b && !isalnum((unsigned char)*b))
+            b++;
+        if (tolower((unsigned char)*a) != tolower((unsigned char)*b))
+            return false;
+        if (!*a)
+            return true;
+    }
 }
 
 enum { MOST_TASKS = 64 }; /* that "did you mean" looks at */
@@ -27,7 +41,7 @@ static const char *nearest_task(struct task_list tasks, const char *name) {
 const struct task *task_find(struct task_list tasks, const char *name,
                              struct error *err) {
     for (int i = 0; i < tasks.count; i++)
-        if (strcmp(tasks.items[i]->name, name) == 0)
+        if (same_name(tasks.items[i]->name, name))
             return tasks.items[i];
     struct buffer list = {0};
     if (name_list(tasks, &list, err) == OK) {
