@@ -1,0 +1,15 @@
+/* split - the pre-tokenizer of GPT-2 and RoBERTa.
+ *
+ * Leftmost, first alternative wins, on text between added tokens:
+ *   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+ * Every position matches, so there are no gaps. Bytes that are no UTF-8 count as
+ * characters of class "other", one each, and never join a neighbouring letter run. */
+#ifndef TOKENIZER_SPLIT_H
+#define TOKENIZER_SPLIT_H
+
+#include <stddef.h>
+
+/* End of the pre-token that starts at `start` < `length`; the text ends at `length`. */
+size_t split_next(const unsigned char *text, size_t start, size_t length);
+
+#endif
