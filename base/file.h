@@ -12,6 +12,11 @@
 #include "base/buffer.h"
 #include "base/error.h"
 
+/* Opens a regular file for reading, or says what else it is. */
+struct stat;
+enum status file_open(int *file, struct stat *info, const char *path,
+                      struct error *err) MUST_CHECK;
+
 /* A file mapped read-only. An empty file has data NULL and size 0. */
 struct mapping {
     const unsigned char *data;
