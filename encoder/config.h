@@ -27,6 +27,47 @@ enum init_rule {
 enum init_targets { INIT_TARGETS_VO12, INIT_TARGETS_ALL };
 struct norm_kind; /* encoder/norm.h */
 
+/* One row a switch: ROW(field of struct arrangement, key in config.json, kind, least,
+ * most, words, help). `words` are the values of a word, or what a number may be called
+ * instead: such names stand for a function of the depth and are resolved to a number when
+ * set. Options, config.json, --help and the choice of model_type all read these rows. */
+#define CONFIG_SWITCHES(ROW)                                                            \
+    ROW(pre_norm, "pre_norm", FIELD_FLAG, 0, 1, "0|1", "norm at each sublayer's input") \
+    ROW(post_norm, "post_norm", FIELD_FLAG, 0, 1, "0|1", "norm after the residual add") \
+    ROW(mid_norm, "mid_norm", FIELD_WORD, 0, 3, "none|attn|ffn|both",                   \
+        "norm before a sublayer's output matrix")                                       \
+    ROW(out_norm, "out_norm", FIELD_WORD, 0, 3, "none|attn|ffn|both",                   \
+        "norm on a branch's output, before dropout")                                    \
+    ROW(head_scale, "head_scale", FIELD_WORD, 0, 2, "none|pre_proj|post_proj",          \
+        "a learned scale a head, before or after the output projection")                \
+    ROW(resid_gain, "resid_gain", FIELD_WORD, 0, 3, "none|attn|ffn|both",               \
+        "a learned gain a channel on the skip")                                         \
+    ROW(resid_alpha, "resid_alpha", FIELD_NUMBER, 0, 1e6, "auto",                       \
+        "constant on the skip; auto = (2 layers)^(1/4)")                                \
+    ROW(bottom_skip, "bottom_skip", FIELD_FLAG, 0, 1, "0|1",                            \
+        "skip from a layer's input to before its last norm")                            \
+    ROW(dual_stream, "dual_stream", FIELD_NUMBER, 0, 1e6, "",                           \
+        "scale of the second residual stream, 0 = off")                                 \
+    ROW(dual_out, "dual_out", FIELD_NUMBER, -1e6, 1e6, "",                              \
+        "weight of the first stream in a dual-stream output")                           \
+    ROW(embed_norm, "embed_norm", FIELD_FLAG, 0, 1, "0|1", "norm after the embeddings") \
+    ROW(final_norm, "final_norm", FIELD_FLAG, 0, 1, "0|1", "norm after the last layer") \
+    ROW(norm, "norm", FIELD_NORM, 0, 0, "", "kind of the pre, post and final norms")    \
+    ROW(norm_aux, "norm_aux", FIELD_NORM, 0, 0, "", "kind of all other norms")          \
+    ROW(norm_affine, "norm_affine", FIELD_WORD, 0, 2, "both|gain|none",                 \
+        "what the pre, post and final norms learn")                                     \
+    ROW(norm_eps, "layer_norm_eps", FIELD_NUMBER, 0, 1, "", "added to variances")       \
+    ROW(final_eps, "final_eps", FIELD_NUMBER, 0, 1, "", "the same in the final norm")   \
+    ROW(init, "init", FIELD_WORD, 0, 3,                                                 \
+        "normal|xavier_normal|xavier_uniform|torch_linear",                             \
+        "rule of the linear layers' initial weights")                                   \
+    ROW(initializer_range, "initializer_range", FIELD_NUMBER, 0, 10, "",                \
+        "standard deviation of the normal rule and of the embeddings")                  \
+    ROW(init_gain, "init_gain", FIELD_NUMBER, 0, 1e6, "deepnorm|subln|depth",           \
+        "factor on the initial weights of init_targets")                                \
+    ROW(init_targets, "init_targets", FIELD_WORD, 0, 1, "vo12|all",                     \
+        "value, output and feed-forward matrices, or every one")
+
 /* The switches of the generic sublayer. Each is independent of the others; a preset only
  * bundles values. resid_alpha and init_gain are numbers here, already resolved from
  * `auto`, `deepnorm` ... */
@@ -77,18 +118,23 @@ struct preset {
     const char *name, *switches, *paper, *summary;
 };
 extern const struct preset config_presets[]; /* ends with a NULL name */
+/* Named sizes for help: "tiny|mini|...". */
+extern const char *const config_size_names;
 
 /* Sets sizes to `base`'s defaults of RoBERTa (vocab 50265, 768, 12, 12, 3072, 514) and
  * Post-LN. */
 void config_default(struct config *c);
-/* Sizes by name: tiny, mini, small, base, large. ERR_USAGE lists the names. */
+/* Sizes by name: tiny, mini, small, medium, base, large (Turc et al., arXiv:1908.08962).
+ * ERR_USAGE lists the names. */
 enum status config_set_size(struct config *c, const char *size,
                             struct error *err) MUST_CHECK;
-/* The named arrangement, resolved for c's depth. ERR_USAGE with "did you mean" and the
- * list. */
+/* The named arrangement, resolved for c's depth: set the sizes first. All switches are
+ * reset. ERR_USAGE with "did you mean" and the list. */
 enum status config_set_arch(struct config *c, const char *arch,
                             struct error *err) MUST_CHECK;
-/* One switch ("head_scale", "post_proj"); ERR_USAGE names what was expected. */
+/* One switch ("head_scale", "post_proj"); '-' and '_' are the same in `key`. Setting
+ * norm_eps moves final_eps along while they are equal. ERR_USAGE names what was expected.
+ */
 enum status config_set_switch(struct config *c, const char *key, const char *value,
                               struct error *err) MUST_CHECK;
 /* Ranges, heads dividing hidden, switches that exclude each other: one sentence each.
