@@ -62,6 +62,9 @@ enum status writer_open(struct writer **w, const char *path,
                         struct error *err) MUST_CHECK;
 enum status writer_write(struct writer *w, const void *bytes, size_t length,
                          struct error *err) MUST_CHECK;
+/* Replaces bytes that were already written: for a header whose counts are known last. */
+enum status writer_overwrite(struct writer *w, uint64_t offset, const void *bytes,
+                             size_t length, struct error *err) MUST_CHECK;
 uint64_t writer_bytes(const struct writer *w);
 enum status writer_commit(struct writer *w, struct error *err) MUST_CHECK;
 void writer_close(struct writer *w);

@@ -1,4 +1,5 @@
 /* file_writer - a file that appears under its name complete and synced, or not at all. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -89,6 +90,19 @@ enum status writer_write(struct writer *w, const void *bytes, size_t length,
     if (length)
         memcpy(w->bytes + w->pending, bytes, length);
     w->pending += length;
+    return OK;
+}
+
+enum status writer_overwrite(struct writer *w, uint64_t offset, const void *bytes,
+                             size_t length, struct error *err) {
+    assert(length <= w->written && offset <= w->written - length);
+    TRY(flush_pending(w, err));
+    const off_t end = lseek(w->file, 0, SEEK_CUR);
+    if (end < 0 || lseek(w->file, (off_t)offset, SEEK_SET) < 0)
+        return error_system(err, w->path, "cannot seek");
+    TRY(write_all(w, bytes, length, err));
+    if (lseek(w->file, end, SEEK_SET) < 0)
+        return error_system(err, w->path, "cannot seek");
     return OK;
 }
 
