@@ -17,7 +17,7 @@ struct safetensor {
     const char *name;
     const char *dtype; /* "F32", "F64", "F16", "BF16", "I64", "U8" ... */
     int rank;
-    int64_t shape[8];
+    int64_t shape[8]; /* SAFETENSORS_MAX_RANK */
     const void *data; /* into the mapped file: any alignment */
     size_t bytes, count;
 };
@@ -27,11 +27,25 @@ struct safetensors {
     int count;
     struct mapping mapping;
     char *path;
-    void *owned; /* names and header */
+    char *names;  /* what the items' names point into */
+    int *by_name; /* indices of items, sorted by name */
 };
+
+/* Limits of our own: the reference has none but the header's 100,000,000 bytes. */
+#define SAFETENSORS_MAX_RANK 8
+#define SAFETENSORS_MAX_NODES 1000000 /* JSON values of a header */
+#define SAFETENSORS_MAX_DEPTH 8
+
+/* Bits of an element, 0 for a type that does not exist. */
+int safetensors_bits(const char *dtype);
 
 enum status safetensors_open(struct safetensors *s, const char *path,
                              struct error *err) MUST_CHECK;
+/* The same on bytes that the caller keeps until safetensors_close(); `path` only names
+ * them in errors. */
+enum status safetensors_parse(struct safetensors *s, const char *path,
+                              const unsigned char *bytes, size_t size,
+                              struct error *err) MUST_CHECK;
 const struct safetensor *safetensors_find(const struct safetensors *s, const char *name);
 /* Elements as f32 (from F32, F64, F16 or BF16; F64 is rounded) or as f64. ERR_INPUT for
  * other types. */
