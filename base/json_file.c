@@ -1,6 +1,7 @@
 /* json_file - JSON documents on jansson, read strictly. */
 #include "base/json_file.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,7 +36,10 @@ enum status json_file_parse(json_t **out, const char *path, const char *text,
     json_error_t found;
     *out = NULL;
     TRY(check_depth(path, text, length, err));
-    *out = json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &found);
+    const size_t strict = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
+    *out = json_loadb(text, length, strict, &found);
+    if (!*out && json_error_code(&found) == json_error_numeric_overflow)
+        *out = json_loadb(text, length, strict | JSON_DECODE_INT_AS_REAL, &found);
     if (*out)
         return OK;
     if (json_error_code(&found) == json_error_out_of_memory)
@@ -98,13 +102,27 @@ static const json_t *member(const json_t *object, const char *key) {
     return json_is_null(value) ? NULL : value;
 }
 
+/* A whole number, also when it is written as a real. */
+static bool is_whole(const json_t *value, int64_t *number) {
+    const double real = json_number_value(value);
+    *number = json_integer_value(value);
+    if (!json_is_real(value))
+        return json_is_integer(value);
+    if (!(fabs(real) < 0x1p53) || real != floor(real))
+        return false;
+    *number = (int64_t)real;
+    return true;
+}
+
 enum status json_file_integer(const json_t *object, const char *path, const char *key,
                               int64_t least, int64_t most, int64_t fallback, int64_t *out,
                               struct error *err) {
     const json_t *value = member(object, key);
-    const json_int_t number = json_integer_value(value);
-    *out = value ? number : fallback;
-    if (!value || (json_is_integer(value) && number >= least && number <= most))
+    int64_t number = fallback;
+    const bool is_fine =
+        !value || (is_whole(value, &number) && number >= least && number <= most);
+    *out = number;
+    if (is_fine)
         return OK;
     char expected[96];
     snprintf(expected, sizeof expected, "an integer in %lld..%lld", (long long)least,

@@ -1,5 +1,9 @@
 /* json_file - JSON documents on jansson, read strictly: duplicate keys, bad UTF-8,
- * trailing text and depth beyond 64 are errors that name path, line and column. */
+ * trailing text and depth beyond 64 are errors that name path, line and column.
+ *
+ * A document with an integer beyond 64 bits (tokenizer_config.json of Hugging Face has
+ * "model_max_length": 10^30) is read with all its integers as reals; json_file_integer
+ * takes whole reals as well. */
 #ifndef BASE_JSON_FILE_H
 #define BASE_JSON_FILE_H
 

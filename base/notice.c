@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/terminal.h"
+
 void notice(const struct notices *to, const char *format, ...) {
     if (!to || !to->line)
         return;
@@ -20,7 +22,8 @@ void notice(const struct notices *to, const char *format, ...) {
  * update draws it again below. */
 static void line_to_stderr(void *self, const char *text) {
     (void)self;
-    fprintf(stderr, "%s%s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", text);
+    fprintf(stderr, "%s%s\n", terminal_is_smart(STDERR_FILENO) ? TERMINAL_WIPE : "",
+            text);
 }
 
 const struct notices notices_stderr = {line_to_stderr, NULL};

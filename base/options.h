@@ -6,7 +6,8 @@
  * Values come from the row's default, then --config FILE (`key = value` lines with #
  * comments, or a JSON object), then the command line; the last one wins. `--opt value`,
  * `--opt=value`; a flag also takes =true or =false, and --no-opt.
- * `--` ends the options. */
+ * `--` ends the options. --help (-h) and --config belong to every table and have no rows.
+ */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H
 
@@ -27,22 +28,26 @@ enum option_kind {
                        repeats add */
 };
 
+/* What options keep about a values struct, whose FIRST member must be
+ * `struct options_state *state`: which rows were given, and memory of strings and lists.
+ * options_parse and options_defaults make it, options_free frees it. */
+struct options_state;
+
 struct option_list {
     const char **items;
     int count;
 };
 
-#define OPTION_UNSET_INTEGER                                   \
-    INT64_MIN /* value of an integer row whose default is NULL \
-               */
-/* A number row whose default is NULL holds NaN. */
+/* An integer row whose default is NULL holds this; a number row NaN. */
+#define OPTION_UNSET_INTEGER INT64_MIN
 
 struct option {
     const char *name; /* "learning-rate"; NULL ends the table */
     enum option_kind kind;
     size_t offset;       /* of the field in the values struct */
     const char *initial; /* default as the user would type it; NULL = unset */
-    double least, most;  /* bounds of integers and numbers, inclusive */
+    double least, most;  /* bounds of integers and numbers, inclusive;
+                            both 0 = none */
     const char *words;   /* OPTION_CHOICE: "auto|f32|bf16"; else the value's name in help
                             ("DIR") or NULL */
     const char *group;   /* heading in --help; rows of one group stand together */
@@ -63,9 +68,10 @@ struct command {
 
 /* Fills `values` (defaults, config file, command line). argv[0] is the first word after
  * the subcommand. Operands go to `operands` (NULL when the command has none). *help is
- * true when --help was asked: then nothing else is checked. Errors are ERR_USAGE
- * (ERR_INPUT inside a config file) and name the option, what was expected and what was
- * found. Strings point into argv or into memory kept until options_free(values). */
+ * true when --help was asked: then nothing else is checked. On an error nothing is kept.
+ * Errors are ERR_USAGE (ERR_INPUT inside a config file) and name the option, what was
+ * expected and what was found. Strings point into argv or into memory kept until
+ * options_free(values). */
 enum status options_parse(const struct command *command, void *values, int argc,
                           char **argv, struct option_list *operands, bool *help,
                           struct error *err) MUST_CHECK;
@@ -84,6 +90,12 @@ void options_print_markdown(const struct command *command);
 /* The closest of `names` (count) to `word`, or NULL when none is near: for "did you
  * mean". */
 const char *options_nearest(const char *word, const char *const *names, int count);
+/* Frees what options_parse or options_defaults made; a second call does nothing. */
 void options_free(const struct command *command, void *values);
+/* The last line of every command: frees `values`, makes sure that stdout could be
+ * written, prints "<command>: <sentence>" to stderr if `status` is an error (and where to
+ * find help if it is ERR_USAGE), and returns the exit code. */
+int options_finish(const struct command *command, void *values, enum status status,
+                   struct error *err);
 
 #endif

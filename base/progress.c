@@ -3,10 +3,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/terminal.h"
 
 /* Seconds between two drawings of the bar, between two plain lines. */
 static const double BAR_PERIOD = 0.1, LINE_PERIOD = 10;
@@ -26,11 +26,6 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static bool is_smart_terminal(void) {
-    const char *term = getenv("TERM");
-    return isatty(STDERR_FILENO) && !(term && strcmp(term, "dumb") == 0);
-}
-
 struct progress *progress_open(enum progress_mode mode, const char *label,
                                const char *unit, uint64_t total) {
     if (mode == PROGRESS_NEVER)
@@ -38,7 +33,7 @@ struct progress *progress_open(enum progress_mode mode, const char *label,
     struct progress *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
-    p->is_bar = mode == PROGRESS_ALWAYS || is_smart_terminal();
+    p->is_bar = mode == PROGRESS_ALWAYS || terminal_is_smart(STDERR_FILENO);
     p->total = total;
     snprintf(p->label, sizeof p->label, "%s", label);
     snprintf(p->unit, sizeof p->unit, "%s", unit);
@@ -69,16 +64,6 @@ static const char *clock_time(char text[16], double seconds) {
     else
         snprintf(text, 16, "%d:%02d", s / 60, s % 60);
     return text;
-}
-
-static int terminal_columns(void) {
-    struct winsize size;
-    const char *columns = getenv("COLUMNS");
-    if (columns && atoi(columns) > 0)
-        return atoi(columns);
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-        return size.ws_col;
-    return 80;
 }
 
 /* "  42 % |########          |"; nothing when the total is unknown. */
@@ -134,7 +119,7 @@ void progress_update(struct progress *p, uint64_t done, const char *detail) {
     char text[256];
     draw(p, done, detail, time, text, sizeof text);
     if (p->is_bar)
-        fprintf(stderr, "\r%.*s\033[K", terminal_columns() - 1, text);
+        fprintf(stderr, "\r%.*s\033[K", terminal_columns(STDERR_FILENO, 80) - 1, text);
     else
         fprintf(stderr, "%s\n", text);
     p->is_shown = p->is_bar;
@@ -144,7 +129,7 @@ void progress_update(struct progress *p, uint64_t done, const char *detail) {
 void progress_hide(struct progress *p) {
     if (!p || !p->is_shown)
         return;
-    fputs("\r\033[K", stderr);
+    fputs(TERMINAL_WIPE, stderr);
     fflush(stderr);
     p->is_shown = false;
 }
