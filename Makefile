@@ -46,7 +46,7 @@ help:
 normglue: $(BUILD)/normglue
 	@cp $< $@
 
-$(BUILD)/normglue: $(BUILD)/normglue.o $(BUILD)/libnormglue.a
+$(BUILD)/normglue: $(BUILD)/normglue.o $(OBJECTS)
 	$(CC) $(ALL_CFLAGS) -o $@ $^ $(LDLIBS)
 
 $(BUILD)/libnormglue.a: $(OBJECTS)

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,6 +215,15 @@ enum status reader_line(struct reader *r, char **line, size_t *length,
 }
 
 bool reader_line_was_ended(const struct reader *r) { return r->line_was_ended; }
+
+bool reader_line_ready(const struct reader *r) {
+    const size_t have = r->text_end - r->text_at;
+    if ((have && memchr(r->text + r->text_at, '\n', have)) || r->raw_at < r->raw_end ||
+        r->is_raw_over || r->total)
+        return true;
+    struct pollfd waiting = {.fd = r->file, .events = POLLIN};
+    return poll(&waiting, 1, 0) != 0;
+}
 
 int64_t reader_line_number(const struct reader *r) { return r->line_number; }
 
