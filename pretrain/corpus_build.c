@@ -1,0 +1,272 @@
+/* corpus_build - text files to token shards: the work behind corpus_prepare. */
+#include "pretrain/corpus_build.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define CHUNK_BYTES                                                     \
+    ((size_t)256 << 10) /* of text; a longer line is a chunk of its own \
+                         */
+#define CHUNKS_A_THREAD 4
+
+struct line {
+    size_t offset, length;
+    int64_t number; /* in its file, from 1; 0 = not in the file */
+    bool starts_document;
+};
+
+/* Some lines of one file and what became of them. */
+struct chunk {
+    const char *path;
+    struct buffer text;
+    struct line *lines; /* owned */
+    size_t num_lines, lines_capacity;
+    struct ids ids;
+    size_t *documents; /* owned: where in `ids` documents begin; as long as `lines` */
+    size_t num_documents;
+    struct error err;
+};
+
+struct builder {
+    const struct corpus_source *source;
+    const struct tokenizer *tokenizer;
+    int32_t eos;
+    struct tokenizer_cache **caches; /* one a thread */
+    struct chunk *chunks;
+    int num_chunks; /* room */
+    struct progress *progress;
+    uint64_t bytes_before; /* of the files already read */
+    bool after_text;       /* the last line so far was not blank */
+    struct shard_writer writer;
+    bool writing;
+    struct corpus_built built;
+};
+
+/* ---- lines into chunks ---- */
+
+static bool is_blank(const char *line, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        if (line[i] != ' ' && !(line[i] >= '\t' && line[i] <= '\r'))
+            return false;
+    return true;
+}
+
+static enum status reserve_line(struct chunk *c, struct error *err) {
+    if (c->num_lines < c->lines_capacity)
+        return OK;
+    const size_t capacity = c->lines_capacity ? 2 * c->lines_capacity : 1024;
+    struct line *lines = realloc(c->lines, capacity * sizeof *lines);
+    if (lines)
+        c->lines = lines;
+    size_t *documents = realloc(c->documents, capacity * sizeof *documents);
+    if (documents)
+        c->documents = documents;
+    if (!lines || !documents)
+        return error_set(err, ERR_MEMORY, "out of memory for %zu lines", capacity);
+    c->lines_capacity = capacity;
+    return OK;
+}
+
+static enum status add_line(struct builder *b, struct chunk *c, const char *text,
+                            size_t length, int64_t number, struct error *err) {
+    const bool blank = is_blank(text, length);
+    TRY(reserve_line(c, err));
+    c->lines[c->num_lines++] = (struct line){.offset = c->text.length,
+                                             .length = blank ? 0 : length,
+                                             .number = number,
+                                             .starts_document = !blank && !b->after_text};
+    b->after_text = !blank;
+    return blank ? OK : buffer_add(&c->text, text, length, err);
+}
+
+/* Lines of `reader` until the chunk is full; an empty chunk means the end. */
+static enum status fill_chunk(struct builder *b, struct chunk *c, struct reader *reader,
+                              struct error *err) {
+    c->path = reader_path(reader);
+    c->num_lines = 0;
+    buffer_clear(&c->text);
+    while (c->text.length < CHUNK_BYTES && c->num_lines < CHUNK_BYTES) {
+        char *line;
+        size_t length;
+        TRY(reader_line(reader, &line, &length, err));
+        if (!line)
+            break;
+        const int64_t number = reader_line_number(reader);
+        if (number == 1 && b->after_text) /* the file before ended without a blank line */
+            TRY(add_line(b, c, "", 0, 0, err));
+        if (length && line[length - 1] == '\r' && reader_line_was_ended(reader))
+            length--;
+        TRY(add_line(b, c, line, length, number, err));
+    }
+    return OK;
+}
+
+/* ---- chunks into ids ---- */
+
+static enum status encode_chunk(const struct builder *b, struct chunk *c,
+                                struct tokenizer_cache *cache) {
+    c->ids.count = c->num_documents = 0;
+    for (size_t i = 0; i < c->num_lines; i++) {
+        const struct line *l = &c->lines[i];
+        if (l->starts_document)
+            c->documents[c->num_documents++] = c->ids.count;
+        if (l->length && tokenizer_encode(b->tokenizer, cache, c->text.data + l->offset,
+                                          l->length, &c->ids, &c->err) != OK)
+            return error_context(&c->err, "%s:%" PRId64, c->path, l->number);
+        TRY(ids_reserve(&c->ids, 1, &c->err));
+        c->ids.items[c->ids.count++] = b->eos;
+    }
+    return OK;
+}
+
+/* The first failure in the order of the text, whichever thread met it. */
+static enum status encode_round(struct builder *b, int count, struct error *err) {
+#pragma omp parallel for num_threads(b->source->threads) schedule(dynamic, 1)
+    for (int i = 0; i < count; i++)
+        b->chunks[i].err.status =
+            encode_chunk(b, &b->chunks[i], b->caches[omp_get_thread_num()]);
+    for (int i = 0; i < count; i++)
+        if (b->chunks[i].err.status != OK) {
+            *err = b->chunks[i].err;
+            return err->status;
+        }
+    return OK;
+}
+
+/* ---- ids onto disk ---- */
+
+static enum status close_shard(struct builder *b, struct error *err) {
+    if (!b->writing)
+        return OK;
+    b->writing = false;
+    b->built.num_tokens += b->writer.num_tokens;
+    b->built.num_documents += b->writer.num_documents;
+    b->built.num_shards++;
+    const enum status status = shard_writer_commit(&b->writer, err);
+    shard_writer_close(&b->writer);
+    return status;
+}
+
+static enum status open_shard(struct builder *b, struct error *err) {
+    char path[PATH_BYTES];
+    TRY(corpus_shard_path(path, b->source->directory, b->source->name,
+                          b->built.num_shards, err));
+    b->writing = true;
+    return shard_writer_open(&b->writer, path, tokenizer_fingerprint(b->tokenizer),
+                             tokenizer_size(b->tokenizer), err);
+}
+
+static enum status write_chunk(struct builder *b, const struct chunk *c,
+                               struct error *err) {
+    const uint64_t limit =
+        b->source->shard_tokens ? b->source->shard_tokens : CORPUS_SHARD_TOKENS;
+    if (b->writing && b->writer.num_tokens + c->ids.count > limit)
+        TRY(close_shard(b, err));
+    if (!b->writing)
+        TRY(open_shard(b, err));
+    size_t done = 0;
+    for (size_t d = 0; d < c->num_documents; d++) {
+        TRY(shard_writer_add(&b->writer, c->ids.items + done, c->documents[d] - done,
+                             err));
+        TRY(shard_writer_document(&b->writer, err));
+        done = c->documents[d];
+    }
+    b->built.num_lines += c->num_lines;
+    return shard_writer_add(&b->writer, c->ids.items + done, c->ids.count - done, err);
+}
+
+/* ---- the whole ---- */
+
+static void show_progress(struct builder *b, const struct reader *reader) {
+    char detail[48];
+    const uint64_t tokens = b->built.num_tokens + b->writer.num_tokens;
+    snprintf(detail, sizeof detail, "%.2fM tokens", (double)tokens / 1e6);
+    progress_update(b->progress, b->bytes_before + reader_bytes(reader), detail);
+}
+
+/* One round; *more is false at the end of the file. */
+static enum status round_of(struct builder *b, struct reader *reader, bool *more,
+                            struct error *err) {
+    int count = 0;
+    while (count < b->num_chunks) {
+        TRY(fill_chunk(b, &b->chunks[count], reader, err));
+        if (b->chunks[count].num_lines == 0)
+            break;
+        count++;
+    }
+    *more = count == b->num_chunks;
+    TRY(encode_round(b, count, err));
+    for (int i = 0; i < count; i++)
+        TRY(write_chunk(b, &b->chunks[i], err));
+    show_progress(b, reader);
+    return OK;
+}
+
+static enum status build_file(struct builder *b, const char *path, struct error *err) {
+    struct reader *reader;
+    TRY(reader_open(&reader, path, err));
+    enum status status = OK;
+    for (bool more = true; more && status == OK;)
+        status = round_of(b, reader, &more, err);
+    b->bytes_before += reader_bytes(reader);
+    reader_close(reader);
+    return status;
+}
+
+static enum status open_builder(struct builder *b, struct error *err) {
+    const struct corpus_source *s = b->source;
+    uint64_t total = 0;
+    for (int i = 0; i < s->num_files; i++) {
+        struct stat info;
+        total += stat(s->files[i], &info) == 0 ? (uint64_t)info.st_size : 0;
+    }
+    b->num_chunks = CHUNKS_A_THREAD * s->threads;
+    b->chunks = calloc((size_t)b->num_chunks, sizeof *b->chunks);
+    b->caches = calloc((size_t)s->threads, sizeof *b->caches);
+    bool complete = b->chunks && b->caches;
+    for (int i = 0; complete && i < s->threads; i++)
+        complete = (b->caches[i] = tokenizer_cache_new(b->tokenizer)) != NULL;
+    if (!complete)
+        return error_set(err, ERR_MEMORY, "out of memory for tokenising %s", s->name);
+    char label[64];
+    snprintf(label, sizeof label, "tokenising %s", s->name);
+    b->progress = progress_open(s->progress, label, "bytes", total);
+    return OK;
+}
+
+static void close_builder(struct builder *b) {
+    progress_close(b->progress);
+    if (b->writing)
+        shard_writer_close(&b->writer);
+    for (int i = 0; b->caches && i < b->source->threads; i++)
+        tokenizer_cache_free(b->caches[i]);
+    for (int i = 0; b->chunks && i < b->num_chunks; i++) {
+        buffer_free(&b->chunks[i].text);
+        ids_free(&b->chunks[i].ids);
+        free(b->chunks[i].lines);
+        free(b->chunks[i].documents);
+    }
+    free(b->caches);
+    free(b->chunks);
+}
+
+enum status corpus_build(const struct corpus_source *source,
+                         const struct tokenizer *tokenizer, struct corpus_built *built,
+                         struct error *err) {
+    struct builder b = {.source = source, .tokenizer = tokenizer};
+    b.eos = tokenizer_specials(tokenizer).eos;
+    assert(source->threads > 0 && b.eos >= 0);
+    enum status status = open_builder(&b, err);
+    for (int i = 0; i < source->num_files && status == OK; i++)
+        status = build_file(&b, source->files[i], err);
+    if (status == OK)
+        status = close_shard(&b, err);
+    *built = b.built;
+    close_builder(&b);
+    return status;
+}

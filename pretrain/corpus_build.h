@@ -1,0 +1,19 @@
+/* corpus_build - text files to token shards: the work behind corpus_prepare.
+ *
+ * Rounds of: read some chunks of lines, encode them in parallel, write them in order. */
+#ifndef PRETRAIN_CORPUS_BUILD_H
+#define PRETRAIN_CORPUS_BUILD_H
+
+#include "pretrain/corpus.h"
+
+struct corpus_built {
+    int num_shards;
+    uint64_t num_tokens, num_documents, num_lines;
+};
+
+/* Writes the shards. Text that is no UTF-8 is ERR_INPUT with file, line and byte. */
+enum status corpus_build(const struct corpus_source *source,
+                         const struct tokenizer *tokenizer, struct corpus_built *built,
+                         struct error *err) MUST_CHECK;
+
+#endif
