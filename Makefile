@@ -27,7 +27,7 @@ SANITIZE := --coverage
 endif
 
 CFLAGS ?= $(OPT) $(MARCH) -g
-ALL_CFLAGS := -std=c17 -D_GNU_SOURCE -I. -fopenmp -fno-math-errno -fno-trapping-math -Wall -Wextra -Wpedantic \
+ALL_CFLAGS := -std=c17 -D_GNU_SOURCE -I. -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wall -Wextra -Wpedantic \
   -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror $(CFLAGS) $(SANITIZE)
 LDLIBS := -ldnnl -lutf8proc -ljansson -lz -lm
 

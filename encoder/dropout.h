@@ -23,8 +23,12 @@ struct row_names {
 void dropout_apply(struct tensor x, float rate, struct rng stream, struct row_names names,
                    int threads);
 
-/* Threshold on 16-bit draws and scale that belong to a rate: kept when draw >= threshold.
- */
+/* The same for one row on the calling thread. Its channel j is dropped by the j % 8 th
+ * 16-bit half (low halves first) of rng_draw(stream, i0, i1, i2, j / 8). */
+void dropout_row(float *x, int64_t columns, float rate, struct rng stream, uint32_t i0,
+                 uint32_t i1, uint32_t i2);
+
+/* A 16-bit draw below the threshold drops. */
 static inline uint32_t dropout_threshold(float rate) {
     return (uint32_t)(rate * 65536.0f + 0.5f);
 }

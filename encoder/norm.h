@@ -21,7 +21,8 @@ struct norm_kind {
     const char *name, *summary, *source; /* source: paper and equation */
     int saved_per_row; /* floats a row that forward keeps for backward */
     void (*forward)(const struct norm *n, struct tensor y, struct tensor x);
-    /* dx may be dy. x is the forward's input. */
+    /* y may be x only where no backward follows; dx may be dy. x is the forward's input.
+     */
     void (*backward)(const struct norm *n, struct tensor dx, struct tensor dy,
                      struct tensor x);
 };

@@ -40,11 +40,4 @@ void device_product_input(struct device *d, struct tensor dx, struct tensor dy,
 /* dW (N, K) += dy^T x. */
 void device_product_weight(struct device *d, struct tensor dweight, struct tensor dy,
                            struct tensor x);
-/* One small f32 product on the calling thread, safe inside a parallel region: C (m, n)
- * with row stride ldc = alpha op(A) op(B) + beta C, row-major, op = transpose when the
- * flag is set. */
-void device_small_product(struct device *d, bool transpose_a, bool transpose_b, int64_t m,
-                          int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
-                          const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
-
 #endif

@@ -29,8 +29,10 @@ struct parameter {
     double gain;
     int64_t zero_row; /* of an embedding: pad_token_id; -1 = none */
     bool decay;       /* weight decay applies */
-    bool is_head; /* belongs to a task head: may be absent from a checkpoint and starts
-                     new */
+    bool is_head;  /* belongs to a task head: may be absent from a checkpoint and starts
+                      new */
+    bool adjoins;  /* begins where the row before ends, without padding */
+    size_t offset; /* of its elements in the blocks */
     float *value;
     float *gradient, *exp_avg, *exp_avg_sq; /* NULL unless training */
 };
@@ -38,11 +40,12 @@ struct parameter {
 struct parameters {
     struct parameter **rows; /* in declaration order; a row never moves */
     int count, capacity;
-    size_t total; /* elements, each row padded to 16 */
+    size_t total; /* elements; a row begins at a multiple of 16 unless it adjoins */
     float *value, *gradient, *exp_avg,
         *exp_avg_sq; /* the blocks that the rows point into */
     struct arena arena;
     bool training;
+    bool failed; /* a declaration ran out of memory */
 };
 
 struct parameter_spec {
@@ -50,6 +53,7 @@ struct parameter_spec {
     double gain;      /* 0 = 1 */
     int64_t zero_row; /* only read for PARAMETER_EMBEDDING */
     bool decay, is_head;
+    bool adjoins; /* query, key and value lie together and are one matrix to a product */
 };
 
 /* Adds a row; `columns` 0 = a vector of `rows`. The name is formatted. NULL when out of

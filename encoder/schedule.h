@@ -14,8 +14,13 @@ struct schedule {
 };
 
 extern const char *const schedule_kinds; /* "linear|constant|..." for options */
-/* Step s from 1: peak s / warmup while s <= warmup; linear: peak (max - s) / (max -
- * warmup). */
+/* Step s from 1: peak s / warmup while s <= warmup, then peak times
+ *   linear        l = (max - s) / (max - warmup)
+ *   constant      1
+ *   cosine        (1 + cos(pi (1 - l))) / 2
+ *   inverse_sqrt  sqrt(warmup / s)
+ *   polynomial    l^2
+ * and 0 from step max on, where l is used. */
 double schedule_rate(const struct schedule *s, int64_t step);
 
 #endif

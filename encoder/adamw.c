@@ -1,0 +1,87 @@
+/* adamw - gradient norm and update, over the blocks that hold all parameters. */
+#include "encoder/adamw.h"
+
+#include <math.h>
+
+#include "encoder/vector.h"
+
+enum { PARTS = 256 }; /* sums of the norm: the same for any number of threads */
+
+HOT static double sum_of_squares(const float *g, size_t count) {
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (size_t i = 0; i < count; i++)
+        sum += (double)g[i] * (double)g[i];
+    return sum;
+}
+
+double adamw_gradient_norm(const struct parameters *p, double scale, int threads) {
+    double parts[PARTS], sum = 0;
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (size_t i = 0; i < PARTS; i++) {
+        const size_t begin = p->total * i / PARTS, end = p->total * (i + 1) / PARTS;
+        parts[i] = sum_of_squares(p->gradient + begin, end - begin);
+    }
+    for (int i = 0; i < PARTS; i++)
+        sum += parts[i];
+    return scale * sqrt(sum);
+}
+
+/* The rule's numbers for one step, in the type of the loop. */
+struct step {
+    float scale, beta1, beta2, one_minus_beta1, one_minus_beta2;
+    float rate;       /* learning rate / (1 - beta1^t) */
+    float correction; /* 1 / sqrt(1 - beta2^t) */
+    float epsilon, shrink;
+};
+
+static struct step step_of(const struct adamw *rule, double scale, int64_t t,
+                           bool decay) {
+    return (struct step){
+        .scale = (float)scale,
+        .beta1 = (float)rule->beta1,
+        .beta2 = (float)rule->beta2,
+        .one_minus_beta1 = (float)(1 - rule->beta1),
+        .one_minus_beta2 = (float)(1 - rule->beta2),
+        .rate = (float)(rule->learning_rate / (1 - pow(rule->beta1, (double)t))),
+        .correction = (float)(1 / sqrt(1 - pow(rule->beta2, (double)t))),
+        .epsilon = (float)rule->epsilon,
+        .shrink = decay ? (float)(rule->learning_rate * rule->weight_decay) : 0,
+    };
+}
+
+HOT static void update(float *restrict w, float *restrict gradient, float *restrict m,
+                       float *restrict v, size_t count, struct step s) {
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) {
+        const float g = s.scale * gradient[i];
+        m[i] = s.beta1 * m[i] + s.one_minus_beta1 * g;
+        v[i] = s.beta2 * v[i] + s.one_minus_beta2 * (g * g);
+        const float root = __builtin_sqrtf(v[i]) * s.correction + s.epsilon;
+        w[i] -= s.rate * (m[i] / root) + s.shrink * w[i];
+        gradient[i] = 0;
+    }
+}
+
+/* The part of elements begin..end (of the blocks) that lies in `row`. */
+static void update_part(struct parameter *row, size_t begin, size_t end, struct step s) {
+    const size_t first = begin > row->offset ? begin - row->offset : 0;
+    const size_t last = end < row->offset + row->count ? end - row->offset : row->count;
+    update(row->value + first, row->gradient + first, row->exp_avg + first,
+           row->exp_avg_sq + first, last - first, s);
+}
+
+void adamw_update(struct parameters *p, const struct adamw *rule, double scale,
+                  int64_t step, int threads) {
+    const struct step steps[2] = {step_of(rule, scale, step, false),
+                                  step_of(rule, scale, step, true)};
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (size_t i = 0; i < PARTS; i++) {
+        const size_t begin = p->total * i / PARTS, end = p->total * (i + 1) / PARTS;
+        for (int r = 0; r < p->count; r++) {
+            struct parameter *row = p->rows[r];
+            if (row->offset < end && row->offset + row->count > begin)
+                update_part(row, begin, end, steps[row->decay]);
+        }
+    }
+}

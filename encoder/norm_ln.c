@@ -1,0 +1,75 @@
+/* norm_ln - LayerNorm.
+ *
+ *   mean = mean x;  rstd = (mean (x - mean)^2 + eps)^-1/2;  xh = (x - mean) rstd
+ *   y = gain xh + bias
+ *   dx = rstd (q - mean q - xh mean(q xh)),  q = gain dy */
+#include "encoder/columns.h"
+#include "encoder/norm.h"
+#include "encoder/vector.h"
+
+HOT static void forward_row(float *y, const float *x, int64_t width, const float *gain,
+                            const float *bias, float eps, float saved[2]) {
+    float sum = 0, squares = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t c = 0; c < width; c++)
+        sum += x[c];
+    const float mean = sum / (float)width;
+#pragma omp simd reduction(+ : squares)
+    for (int64_t c = 0; c < width; c++)
+        squares += (x[c] - mean) * (x[c] - mean);
+    const float rstd = 1 / __builtin_sqrtf(squares / (float)width + eps);
+#pragma omp simd
+    for (int64_t c = 0; c < width; c++)
+        y[c] = (x[c] - mean) * rstd * (gain ? gain[c] : 1) + (bias ? bias[c] : 0);
+    saved[0] = mean;
+    saved[1] = rstd;
+}
+
+HOT static void backward_row(float *dx, const float *dy, const float *x, int64_t width,
+                             const float *gain, const float saved[2]) {
+    const float mean = saved[0], rstd = saved[1];
+    float sum = 0, along = 0; /* of q, of q xh */
+#pragma omp simd reduction(+ : sum, along)
+    for (int64_t c = 0; c < width; c++) {
+        const float q = gain ? gain[c] * dy[c] : dy[c];
+        sum += q;
+        along += q * (x[c] - mean);
+    }
+    const float shift = sum / (float)width;
+    const float slope = along * rstd * rstd / (float)width;
+#pragma omp simd
+    for (int64_t c = 0; c < width; c++) {
+        const float q = gain ? gain[c] * dy[c] : dy[c];
+        dx[c] = rstd * (q - shift - (x[c] - mean) * slope);
+    }
+}
+
+static void forward(const struct norm *n, struct tensor y, struct tensor x) {
+    const float *gain = n->weight ? n->weight->value : NULL;
+    const float *bias = n->bias ? n->bias->value : NULL;
+#pragma omp parallel for schedule(static) num_threads(n->threads)
+    for (int64_t r = 0; r < x.rows; r++)
+        forward_row(tensor_floats(y) + r * n->width, tensor_floats(x) + r * n->width,
+                    n->width, gain, bias, n->eps, n->saved + 2 * r);
+}
+
+static void backward(const struct norm *n, struct tensor dx, struct tensor dy,
+                     struct tensor x) {
+    const float *gain = n->weight ? n->weight->value : NULL;
+    if (n->weight)
+        columns_affine(n->weight->gradient, n->bias ? n->bias->gradient : NULL, dy, x,
+                       n->saved, n->saved + 1, 2, n->threads);
+#pragma omp parallel for schedule(static) num_threads(n->threads)
+    for (int64_t r = 0; r < x.rows; r++)
+        backward_row(tensor_floats(dx) + r * n->width, tensor_floats(dy) + r * n->width,
+                     tensor_floats(x) + r * n->width, n->width, gain, n->saved + 2 * r);
+}
+
+const struct norm_kind norm_ln = {
+    .name = "ln",
+    .summary = "LayerNorm: centred and scaled",
+    .source = "Ba, Kiros, Hinton 2016, arXiv:1607.06450",
+    .saved_per_row = 2,
+    .forward = forward,
+    .backward = backward,
+};

@@ -1,0 +1,212 @@
+/* parameters - the registry of what is trained. */
+#include "encoder/parameters.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "encoder/config.h"
+
+enum { PADDING = 16 }; /* elements: a row of values begins at a cache line */
+
+/* A row that did not fit into memory is counted but absent; parameters_allocate tells. */
+static struct parameter *append(struct parameters *p) {
+    if (p->count == p->capacity) {
+        const int capacity = p->capacity ? 2 * p->capacity : 64;
+        void *rows = realloc(p->rows, (size_t)capacity * sizeof *p->rows);
+        if (!rows) {
+            p->failed = true;
+            return NULL;
+        }
+        p->rows = rows;
+        p->capacity = capacity;
+    }
+    struct parameter *row = calloc(1, sizeof *row);
+    if (!row)
+        p->failed = true;
+    else
+        p->rows[p->count++] = row;
+    return row;
+}
+
+struct parameter *parameters_add(struct parameters *p, struct parameter_spec spec,
+                                 int64_t rows, int64_t columns, const char *name, ...) {
+    assert(rows > 0 && columns >= 0 && !p->value);
+    struct parameter *row = append(p);
+    if (!row)
+        return NULL;
+    va_list arguments;
+    va_start(arguments, name);
+    vsnprintf(row->name, sizeof row->name, name, arguments);
+    va_end(arguments);
+    row->rank = columns ? 2 : 1;
+    row->shape[0] = rows;
+    row->shape[1] = columns;
+    row->count = (size_t)rows * (size_t)(columns ? columns : 1);
+    row->init = spec.init;
+    row->gain = spec.gain != 0 ? spec.gain : 1;
+    row->zero_row = spec.init == PARAMETER_EMBEDDING ? spec.zero_row : -1;
+    row->decay = spec.decay;
+    row->is_head = spec.is_head;
+    row->adjoins = spec.adjoins;
+    return row;
+}
+
+/* Where each row's elements begin in the blocks. */
+static void place_rows(struct parameters *p) {
+    p->total = 0;
+    for (int i = 0; i < p->count; i++) {
+        if (!p->rows[i]->adjoins)
+            p->total = (p->total + PADDING - 1) / PADDING * PADDING;
+        p->rows[i]->offset = p->total;
+        p->total += p->rows[i]->count;
+    }
+    p->total = (p->total + PADDING - 1) / PADDING * PADDING;
+}
+
+static void take_blocks(struct parameters *p) {
+    p->value = ARENA_TAKE(&p->arena, float, p->total);
+    if (!p->training)
+        return;
+    p->gradient = ARENA_TAKE(&p->arena, float, p->total);
+    p->exp_avg = ARENA_TAKE(&p->arena, float, p->total);
+    p->exp_avg_sq = ARENA_TAKE(&p->arena, float, p->total);
+}
+
+enum status parameters_allocate(struct parameters *p, bool training, struct error *err) {
+    if (p->failed)
+        return error_set(err, ERR_MEMORY, "out of memory while naming the parameters");
+    p->training = training;
+    place_rows(p);
+    take_blocks(p);
+    TRY(arena_open(&p->arena, p->arena.used, err));
+    take_blocks(p);
+    for (int i = 0; i < p->count; i++) {
+        struct parameter *row = p->rows[i];
+        row->value = p->value + row->offset;
+        if (!training)
+            continue;
+        row->gradient = p->gradient + row->offset;
+        row->exp_avg = p->exp_avg + row->offset;
+        row->exp_avg_sq = p->exp_avg_sq + row->offset;
+    }
+    return OK;
+}
+
+/* FNV-1a, 64 bits. */
+static uint64_t hash_name(const char *name) {
+    uint64_t h = 0xcbf29ce484222325;
+    for (; *name; name++)
+        h = (h ^ (unsigned char)*name) * 0x100000001b3;
+    return h;
+}
+
+/* Element i is number i % 4 of draw i / 4 of the stream that the row's name has. */
+static void fill_normal(struct parameter *row, struct rng stream, double deviation) {
+    for (size_t i = 0; i < row->count; i += 4) {
+        struct rng_block b =
+            rng_draw(stream, (uint32_t)(i / 4), (uint32_t)(i / 4 >> 32), 0, 0);
+        float normal[4];
+        rng_normal(b.word[0], b.word[1], normal);
+        rng_normal(b.word[2], b.word[3], normal + 2);
+        for (size_t j = 0; j < 4 && i + j < row->count; j++)
+            row->value[i + j] = (float)(deviation * normal[j]);
+    }
+}
+
+static void fill_uniform(struct parameter *row, struct rng stream, double bound) {
+    for (size_t i = 0; i < row->count; i += 4) {
+        struct rng_block b =
+            rng_draw(stream, (uint32_t)(i / 4), (uint32_t)(i / 4 >> 32), 0, 0);
+        for (size_t j = 0; j < 4 && i + j < row->count; j++)
+            row->value[i + j] = (float)(bound * (2 * rng_uniform(b.word[j]) - 1));
+    }
+}
+
+/* Glorot and Bengio 2010 for the Xavier rules; torch_linear is PyTorch's default of a
+ * linear layer's weight. */
+static void fill_linear(struct parameter *row, const struct arrangement *a,
+                        struct rng stream) {
+    const double out = (double)row->shape[0], in = (double)row->shape[1];
+    switch (a->init) {
+        case INIT_RULE_NORMAL:
+            fill_normal(row, stream, row->gain * a->initializer_range);
+            break;
+        case INIT_RULE_XAVIER_NORMAL:
+            fill_normal(row, stream, row->gain * sqrt(2 / (in + out)));
+            break;
+        case INIT_RULE_XAVIER_UNIFORM:
+            fill_uniform(row, stream, row->gain * sqrt(6 / (in + out)));
+            break;
+        case INIT_RULE_TORCH_LINEAR:
+            fill_uniform(row, stream, row->gain / sqrt(in));
+            break;
+    }
+}
+
+static void fill_constant(struct parameter *row, float value) {
+    for (size_t i = 0; i < row->count; i++)
+        row->value[i] = value;
+}
+
+void parameters_initialise_row(struct parameter *row, const struct config *config,
+                               uint64_t seed) {
+    const struct arrangement *a = &config->arrangement;
+    const uint64_t hash = hash_name(row->name);
+    const struct rng stream =
+        rng_stream(seed, RNG_INIT, (uint32_t)(hash >> 32), (uint32_t)hash);
+    switch (row->init) {
+        case PARAMETER_ZERO:
+            fill_constant(row, 0);
+            break;
+        case PARAMETER_ONE:
+            fill_constant(row, 1);
+            break;
+        case PARAMETER_EMBEDDING:
+            fill_normal(row, stream, a->initializer_range);
+            break;
+        case PARAMETER_LINEAR:
+            fill_linear(row, a, stream);
+            break;
+    }
+    if (row->zero_row >= 0 && row->zero_row < row->shape[0])
+        memset(row->value + row->zero_row * row->shape[1], 0,
+               (size_t)row->shape[1] * sizeof *row->value);
+}
+
+void parameters_initialise(struct parameters *p, const struct config *config,
+                           uint64_t seed) {
+    for (int i = 0; i < p->count; i++)
+        parameters_initialise_row(p->rows[i], config, seed);
+}
+
+void parameters_clear_gradients(struct parameters *p) {
+    if (p->gradient)
+        memset(p->gradient, 0, p->total * sizeof *p->gradient);
+}
+
+struct parameter *parameters_find(const struct parameters *p, const char *name) {
+    for (int i = 0; i < p->count; i++)
+        if (strcmp(p->rows[i]->name, name) == 0)
+            return p->rows[i];
+    return NULL;
+}
+
+int64_t parameters_number(const struct parameters *p) {
+    int64_t number = 0;
+    for (int i = 0; i < p->count; i++)
+        number += (int64_t)p->rows[i]->count;
+    return number;
+}
+
+void parameters_free(struct parameters *p) {
+    for (int i = 0; i < p->count; i++)
+        free(p->rows[i]);
+    free(p->rows);
+    arena_close(&p->arena);
+    *p = (struct parameters){0};
+}

@@ -1,0 +1,59 @@
+/* vector - what the hot loops share: clones for wider vectors, and exp, erf and their
+ * like as polynomials that the compiler turns into vector instructions.
+ *
+ * The build's baseline is AVX2; a function marked HOT is compiled once more for AVX-512
+ * and the loader picks by processor. Loops stay plain C: `#pragma omp simd` allows the
+ * reordering of sums that vectors need, in a fixed order. */
+#ifndef ENCODER_VECTOR_H
+#define ENCODER_VECTOR_H
+
+#include <stdint.h>
+#include <string.h>
+
+/* The sanitizers instrument the loader's choice before they are set up: no clones there.
+ */
+#if defined __x86_64__ && defined __gnu_linux__ && __GNUC__ >= 12 && \
+    !defined __clang__ && !defined __SANITIZE_ADDRESS__
+#define HOT __attribute__((target_clones("arch=x86-64-v4", "default")))
+#else
+#define HOT
+#endif
+
+/* e^x to 1e-7 relative; 0 below -87.3 (no denormals), infinite above 88.7, NaN for NaN.
+ * x = n ln 2 + r with |r| <= ln 2 / 2 (ln 2 in two parts), then a polynomial in r. */
+static inline float vector_exp(float x) {
+    const float capped = x > 88.0f ? 88.0f : x;
+    const float clipped = capped < -88.0f ? -88.0f : capped;
+    const float shifted = clipped * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: rounds */
+    const float n = shifted - 12582912.0f;
+    const float r = (clipped - n * 0.693359375f) + n * 2.12194440e-4f;
+    float p = 1.9875691e-4f;
+    p = p * r + 1.3981999e-3f;
+    p = p * r + 8.3334519e-3f;
+    p = p * r + 4.1665796e-2f;
+    p = p * r + 1.6666665e-1f;
+    p = p * r + 5.0000001e-1f;
+    p = p * r * r + r + 1.0f;
+    const uint32_t bits = (uint32_t)((int32_t)n + 127) << 23;
+    float power;
+    memcpy(&power, &bits, sizeof power);
+    const float y = x < -87.3f ? 0.0f : p * power;
+    return x > 88.722f ? __builtin_inff() : y;
+}
+
+/* Phi(x) of the standard normal and, through `density`, exp(-x^2 / 2), which both GELU
+ * and its slope need. Abramowitz and Stegun 7.1.26, absolute error below 1e-7. */
+static inline float vector_normal_cdf(float x, float *density) {
+    const float a = x < 0 ? -x : x;
+    const float t = 1.0f / (1.0f + 0.3275911f * 0.70710678f * a);
+    float p = 1.061405429f;
+    p = p * t - 1.453152027f;
+    p = p * t + 1.421413741f;
+    p = p * t - 0.284496736f;
+    p = p * t + 0.254829592f;
+    *density = vector_exp(-0.5f * x * x);
+    const float tail = 0.5f * p * t * *density; /* Phi(-|x|) */
+    return x < 0 ? tail : 1.0f - tail;
+}
+
+#endif
