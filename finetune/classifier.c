@@ -1,0 +1,221 @@
+/* classifier - opening, loading and running a model directory with a classification head.
+ */
+#include "finetune/classifier.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "encoder/safetensors.h"
+
+enum {
+    LEAST_TOKENS = 5, /* <s> A </s></s> B </s> with nothing in A or B but one token */
+    MAX_LABELS = sizeof((struct config *)0)->labels / sizeof(struct label)
+};
+
+/* How many outputs the head in model.safetensors has; 0 = there is no head. */
+static enum status file_labels(const char *directory, int *count, struct error *err) {
+    char path[PATH_BYTES];
+    struct safetensors file;
+    TRY(file_join(path, directory, "model.safetensors", err));
+    TRY(safetensors_open(&file, path, err));
+    const struct safetensor *t = safetensors_find(&file, "classifier.out_proj.weight");
+    int64_t rows = t && t->rank == 2 ? t->shape[0] : 0;
+    enum status status = OK;
+    if (rows > MAX_LABELS)
+        status = error_set(err, ERR_INPUT,
+                           "%s: classifier.out_proj.weight has %lld outputs, at most %d "
+                           "labels are supported",
+                           path, (long long)rows, (int)MAX_LABELS);
+    *count = (int)rows;
+    safetensors_close(&file);
+    return status;
+}
+
+static void name_labels_by_number(struct config *config, int count) {
+    config->num_labels = count;
+    for (int i = 0; i < count; i++)
+        snprintf(config->labels[i].name, sizeof config->labels[i].name, "LABEL_%d", i);
+}
+
+static enum status check_sizes(const struct classifier *c, struct error *err) {
+    const struct special_ids ids = tokenizer_specials(c->tokenizer);
+    long long tokens = tokenizer_size(c->tokenizer), rows = c->config.vocab_size;
+    if (tokens > rows)
+        return error_set(err, ERR_INPUT,
+                         "%s: the tokenizer has ids up to %lld, but config.json says "
+                         "vocab_size %lld",
+                         c->directory, tokens - 1, rows);
+    if (ids.bos < 0 || ids.eos < 0)
+        return error_set(err, ERR_INPUT,
+                         "%s: the tokenizer has no <s> or no </s>, which begin and end "
+                         "every sequence",
+                         c->directory);
+    if (config_max_tokens(&c->config) < LEAST_TOKENS)
+        return error_set(err, ERR_INPUT,
+                         "%s/config.json: max_position_embeddings %lld leaves %lld "
+                         "tokens a sequence, expected at least %d",
+                         c->directory, (long long)c->config.max_position_embeddings,
+                         (long long)config_max_tokens(&c->config), (int)LEAST_TOKENS);
+    return OK;
+}
+
+enum status classifier_open(struct classifier *c, const char *directory,
+                            struct device *device, const struct notices *notices,
+                            struct error *err) {
+    *c = (struct classifier){.device = device};
+    TRY(checkpoint_resolve_model(directory, c->directory, notices, err));
+    TRY(config_read(&c->config, c->directory, err));
+    TRY(file_labels(c->directory, &c->file_labels, err));
+    if (c->config.num_labels == 0 && c->file_labels > 0)
+        name_labels_by_number(&c->config, c->file_labels);
+    TRY(tokenizer_load(&c->tokenizer, c->directory, notices, err));
+    return check_sizes(c, err);
+}
+
+static bool same_name(const char *a, const char *b) {
+    while (*a && tolower((unsigned char)*a) == tolower((unsigned char)*b))
+        a++, b++;
+    return tolower((unsigned char)*a) == tolower((unsigned char)*b);
+}
+
+static int find_label(const struct config *config, const char *name) {
+    for (int i = 0; i < config->num_labels; i++)
+        if (same_name(config->labels[i].name, name))
+            return i;
+    return -1;
+}
+
+/* Regression has no names: any single output will do. */
+static bool labels_match(const struct config *config, const struct task *task,
+                         int *to_output) {
+    if (config->num_labels != task->num_labels)
+        return false;
+    for (int k = 0; k < task->num_labels; k++) {
+        to_output[k] = task->labels ? find_label(config, task->labels[k]) : k;
+        if (to_output[k] < 0)
+            return false;
+        for (int j = 0; j < k; j++)
+            if (to_output[j] == to_output[k])
+                return false;
+    }
+    return true;
+}
+
+/* "a, b, c" cut to the buffer. */
+static void list_labels(const struct config *config, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < config->num_labels && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "",
+                                 config->labels[i].name);
+}
+
+void classifier_labels(struct classifier *c, const struct task *task, int *to_output,
+                       const struct notices *notices) {
+    char old[512], new[512];
+    struct config *config = &c->config;
+    assert(task->num_labels >= 1 && task->num_labels <= MAX_LABELS);
+    snprintf(config->finetuning_task, sizeof config->finetuning_task, "%s", task->name);
+    if (labels_match(config, task, to_output))
+        return;
+    list_labels(config, old, sizeof old);
+    name_labels_by_number(config, task->num_labels);
+    for (int k = 0; k < task->num_labels; k++) {
+        to_output[k] = k;
+        if (task->labels)
+            snprintf(config->labels[k].name, sizeof config->labels[k].name, "%s",
+                     task->labels[k]);
+    }
+    list_labels(config, new, sizeof new);
+    c->new_head = c->file_labels == task->num_labels;
+    if (c->file_labels > 0)
+        notice(notices,
+               "%s: the classification head's labels (%s) are not those of %s (%s): it "
+               "starts new",
+               c->directory, old, task->name, new);
+}
+
+enum status classifier_load(struct classifier *c, bool training, uint64_t seed,
+                            const struct notices *notices, struct error *err) {
+    struct parameters *p = &c->parameters;
+    TRY(encoder_declare(&c->encoder, &c->config, c->device, p, err));
+    TRY(head_declare(&c->head, &c->config, c->device, p, err));
+    TRY(parameters_allocate(p, training, err));
+    TRY(checkpoint_read_parameters(c->directory, &c->config, p, seed, notices, err));
+    for (int i = 0; c->new_head && i < p->count; i++)
+        if (p->rows[i]->is_head)
+            parameters_initialise_row(p->rows[i], &c->config, seed);
+    return OK;
+}
+
+static void lay_out(struct classifier *c, struct limits limits, bool train) {
+    encoder_layout(c->encoder, &c->arena, limits, train);
+    head_layout(c->head, &c->arena, limits.output_rows, train);
+    input_batch_layout(&c->batch, &c->arena, limits);
+    if (train)
+        c->dhidden =
+            tensor_take(&c->arena, DTYPE_F32, limits.output_rows, c->config.hidden_size);
+}
+
+enum status classifier_layout(struct classifier *c, struct limits limits, bool train,
+                              struct error *err) {
+    arena_close(&c->arena);
+    c->arena = (struct arena){0};
+    lay_out(c, limits, train);
+    size_t bytes = c->arena.used;
+    TRY(arena_open(&c->arena, bytes, err));
+    lay_out(c, limits, train);
+    return OK;
+}
+
+int64_t classifier_max_length(const struct classifier *c, int64_t wanted) {
+    int64_t most = config_max_tokens(&c->config);
+    return wanted < most ? wanted : most;
+}
+
+enum status classifier_outputs(struct classifier *c, struct tensor *outputs,
+                               struct error *err) {
+    struct tensor hidden;
+    const struct pass pass = {.train = false};
+    TRY(encoder_forward(c->encoder, &c->batch.batch, pass, &hidden, err));
+    *outputs = head_forward(c->head, hidden, pass, c->batch.sequence_numbers);
+    return device_check(c->device, err);
+}
+
+double classifier_loss(struct classifier *c) {
+    const struct tensor rows = {.rows = c->batch.batch.num_output_rows,
+                                .columns = c->config.hidden_size};
+    return head_loss(c->head, rows, c->batch.labels, (struct pass){.train = false},
+                     c->batch.sequence_numbers, NULL);
+}
+
+enum status classifier_step(struct classifier *c, struct pass pass, double *loss,
+                            struct error *err) {
+    struct tensor hidden;
+    const struct batch *batch = &c->batch.batch;
+    struct tensor dhidden = tensor_head(c->dhidden, batch->num_output_rows);
+    TRY(encoder_forward(c->encoder, batch, pass, &hidden, err));
+    head_forward(c->head, hidden, pass, c->batch.sequence_numbers);
+    *loss = head_loss(c->head, hidden, c->batch.labels, pass, c->batch.sequence_numbers,
+                      &dhidden);
+    encoder_backward(c->encoder, batch, pass, dhidden);
+    return OK;
+}
+
+enum status classifier_save_files(struct classifier *c, const char *directory,
+                                  struct error *err) {
+    TRY(config_write(&c->config, directory, "SequenceClassification", err));
+    return tokenizer_save(c->tokenizer, directory, err);
+}
+
+void classifier_close(struct classifier *c) {
+    head_free(c->head);
+    encoder_free(c->encoder);
+    parameters_free(&c->parameters);
+    tokenizer_free(c->tokenizer);
+    arena_close(&c->arena);
+    *c = (struct classifier){0};
+}

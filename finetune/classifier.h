@@ -1,0 +1,67 @@
+/* classifier - one model directory as a whole: tokenizer, encoder and classification
+ * head.
+ *
+ *   classifier_open     config.json and tokenizer, checked against each other
+ *   classifier_labels   the labels it is to have from now on      (fine-tuning only)
+ *   classifier_load     weights
+ *   classifier_layout   memory for batches
+ *
+ * The struct must stay where it is between open and close. */
+#ifndef FINETUNE_CLASSIFIER_H
+#define FINETUNE_CLASSIFIER_H
+
+#include "encoder/checkpoint.h"
+#include "encoder/encoder.h"
+#include "finetune/head.h"
+#include "finetune/input.h"
+#include "finetune/task.h"
+#include "tokenizer/tokenizer.h"
+
+struct classifier {
+    struct config config;
+    struct device *device;
+    struct tokenizer *tokenizer;
+    struct parameters parameters;
+    struct encoder *encoder;
+    struct head *head;
+    struct arena arena;
+    struct input_batch batch; /* filled by the caller before outputs or step */
+    struct tensor dhidden;
+    char directory[PATH_BYTES]; /* where the weights are */
+    int file_labels;            /* outputs of the head in model.safetensors, 0 = none */
+    bool new_head; /* the head starts new although the file's has its shape */
+};
+
+/* `directory` may be an unfinished training (checkpoint_resolve_model). A config.json
+ * without id2label takes LABEL_0, LABEL_1 ... from the head's shape, as transformers
+ * does. ERR_INPUT when an id of the tokenizer lies outside the word table. */
+enum status classifier_open(struct classifier *c, const char *directory,
+                            struct device *device, const struct notices *notices,
+                            struct error *err) MUST_CHECK;
+/* Gives the model the task's labels. A head whose label names are the task's, in any
+ * order and case, is kept with its own order: to_output[class of the task] = output of
+ * the head. Any other starts new, with a notice. */
+void classifier_labels(struct classifier *c, const struct task *task, int *to_output,
+                       const struct notices *notices);
+/* `training` makes room for gradients and moments; a new head is drawn from `seed`. */
+enum status classifier_load(struct classifier *c, bool training, uint64_t seed,
+                            const struct notices *notices, struct error *err) MUST_CHECK;
+enum status classifier_layout(struct classifier *c, struct limits limits, bool train,
+                              struct error *err) MUST_CHECK;
+/* Longest sequence: `wanted` tokens, or what the position table holds if that is less. */
+int64_t classifier_max_length(const struct classifier *c, int64_t wanted);
+
+/* Outputs (B, C) of the batch, without dropout; valid until the next call. */
+enum status classifier_outputs(struct classifier *c, struct tensor *outputs,
+                               struct error *err) MUST_CHECK;
+/* Summed loss of the batch that classifier_outputs has just seen. */
+double classifier_loss(struct classifier *c);
+/* Forward, summed loss and backward of the batch: gradients are added. */
+enum status classifier_step(struct classifier *c, struct pass pass, double *loss,
+                            struct error *err) MUST_CHECK;
+/* config.json and tokenizer files into a directory. */
+enum status classifier_save_files(struct classifier *c, const char *directory,
+                                  struct error *err) MUST_CHECK;
+void classifier_close(struct classifier *c);
+
+#endif
