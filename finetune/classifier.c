@@ -10,10 +10,10 @@
 
 #include "encoder/safetensors.h"
 
-enum {
-    LEAST_TOKENS = 5, /* <s> A </s></s> B </s> with nothing in A or B but one token */
-    MAX_LABELS = sizeof((struct config *)0)->labels / sizeof(struct label)
-};
+enum { LEAST_TOKENS = 5 }; /* <s> A </s></s> B </s> with one token in A and B together */
+_Static_assert(CLASSIFIER_MAX_LABELS ==
+                   sizeof((struct config *)0)->labels / sizeof(struct label),
+               "one label, one name");
 
 /* How many outputs the head in model.safetensors has; 0 = there is no head. */
 static enum status file_labels(const char *directory, int *count, struct error *err) {
@@ -24,11 +24,11 @@ static enum status file_labels(const char *directory, int *count, struct error *
     const struct safetensor *t = safetensors_find(&file, "classifier.out_proj.weight");
     int64_t rows = t && t->rank == 2 ? t->shape[0] : 0;
     enum status status = OK;
-    if (rows > MAX_LABELS)
+    if (rows > CLASSIFIER_MAX_LABELS)
         status = error_set(err, ERR_INPUT,
                            "%s: classifier.out_proj.weight has %lld outputs, at most %d "
                            "labels are supported",
-                           path, (long long)rows, (int)MAX_LABELS);
+                           path, (long long)rows, (int)CLASSIFIER_MAX_LABELS);
     *count = (int)rows;
     safetensors_close(&file);
     return status;
@@ -89,17 +89,17 @@ static int find_label(const struct config *config, const char *name) {
 }
 
 /* Regression has no names: any single output will do. */
-static bool labels_match(const struct config *config, const struct task *task,
-                         int *to_output) {
-    if (config->num_labels != task->num_labels)
+static bool labels_match(struct classifier *c, const struct task *task) {
+    if (c->config.num_labels != task->num_labels)
         return false;
+    for (int k = 0; k < task->num_labels; k++)
+        c->class_of_output[k] = -1;
     for (int k = 0; k < task->num_labels; k++) {
-        to_output[k] = task->labels ? find_label(config, task->labels[k]) : k;
-        if (to_output[k] < 0)
+        int output = task->labels ? find_label(&c->config, task->labels[k]) : k;
+        if (output < 0 || c->class_of_output[output] >= 0)
             return false;
-        for (int j = 0; j < k; j++)
-            if (to_output[j] == to_output[k])
-                return false;
+        c->output_of_class[k] = output;
+        c->class_of_output[output] = k;
     }
     return true;
 }
@@ -113,22 +113,27 @@ static void list_labels(const struct config *config, char *text, size_t size) {
                                  config->labels[i].name);
 }
 
-void classifier_labels(struct classifier *c, const struct task *task, int *to_output,
+/* The labels of the task in its own order. */
+static void take_labels(struct classifier *c, const struct task *task) {
+    name_labels_by_number(&c->config, task->num_labels);
+    for (int k = 0; k < task->num_labels; k++) {
+        c->output_of_class[k] = c->class_of_output[k] = k;
+        if (task->labels)
+            snprintf(c->config.labels[k].name, sizeof c->config.labels[k].name, "%s",
+                     task->labels[k]);
+    }
+}
+
+void classifier_labels(struct classifier *c, const struct task *task,
                        const struct notices *notices) {
     char old[512], new[512];
     struct config *config = &c->config;
-    assert(task->num_labels >= 1 && task->num_labels <= MAX_LABELS);
+    assert(task->num_labels >= 1 && task->num_labels <= CLASSIFIER_MAX_LABELS);
     snprintf(config->finetuning_task, sizeof config->finetuning_task, "%s", task->name);
-    if (labels_match(config, task, to_output))
+    if (labels_match(c, task))
         return;
     list_labels(config, old, sizeof old);
-    name_labels_by_number(config, task->num_labels);
-    for (int k = 0; k < task->num_labels; k++) {
-        to_output[k] = k;
-        if (task->labels)
-            snprintf(config->labels[k].name, sizeof config->labels[k].name, "%s",
-                     task->labels[k]);
-    }
+    take_labels(c, task);
     list_labels(config, new, sizeof new);
     c->new_head = c->file_labels == task->num_labels;
     if (c->file_labels > 0)

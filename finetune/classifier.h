@@ -17,6 +17,8 @@
 #include "finetune/task.h"
 #include "tokenizer/tokenizer.h"
 
+enum { CLASSIFIER_MAX_LABELS = 64 }; /* as many as struct config has room for */
+
 struct classifier {
     struct config config;
     struct device *device;
@@ -27,9 +29,11 @@ struct classifier {
     struct arena arena;
     struct input_batch batch; /* filled by the caller before outputs or step */
     struct tensor dhidden;
-    char directory[PATH_BYTES]; /* where the weights are */
-    int file_labels;            /* outputs of the head in model.safetensors, 0 = none */
-    bool new_head; /* the head starts new although the file's has its shape */
+    char directory[PATH_BYTES];                 /* where the weights are */
+    int output_of_class[CLASSIFIER_MAX_LABELS]; /* class of the task -> head's output */
+    int class_of_output[CLASSIFIER_MAX_LABELS];
+    int file_labels; /* outputs of the head in model.safetensors, 0 = none */
+    bool new_head;   /* the head starts new although the file's has its shape */
 };
 
 /* `directory` may be an unfinished training (checkpoint_resolve_model). A config.json
@@ -39,9 +43,9 @@ enum status classifier_open(struct classifier *c, const char *directory,
                             struct device *device, const struct notices *notices,
                             struct error *err) MUST_CHECK;
 /* Gives the model the task's labels. A head whose label names are the task's, in any
- * order and case, is kept with its own order: to_output[class of the task] = output of
- * the head. Any other starts new, with a notice. */
-void classifier_labels(struct classifier *c, const struct task *task, int *to_output,
+ * order and case, is kept with its own order; any other starts new, with a notice. Sets
+ * output_of_class and class_of_output. */
+void classifier_labels(struct classifier *c, const struct task *task,
                        const struct notices *notices);
 /* `training` makes room for gradients and moments; a new head is drawn from `seed`. */
 enum status classifier_load(struct classifier *c, bool training, uint64_t seed,
