@@ -44,6 +44,9 @@ enum status reader_read(struct reader *r, void *out, size_t size, size_t *got,
  * NULL at the end. A line longer than 1 GiB is ERR_INPUT. */
 enum status reader_line(struct reader *r, char **line, size_t *length,
                         struct error *err) MUST_CHECK;
+/* Can the next line be had without waiting for who writes it? True for files; for a pipe
+ * or terminal when a line is buffered or more bytes or the end have arrived. */
+bool reader_line_ready(const struct reader *r);
 /* Was the last line that reader_line gave ended by a '\n'? */
 bool reader_line_was_ended(const struct reader *r);
 /* Would the next reader_line most likely not wait (a line or the end is there)? A filter
