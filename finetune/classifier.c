@@ -34,12 +34,6 @@ static enum status file_labels(const char *directory, int *count, struct error *
     return status;
 }
 
-static void name_labels_by_number(struct config *config, int count) {
-    config->num_labels = count;
-    for (int i = 0; i < count; i++)
-        snprintf(config->labels[i].name, sizeof config->labels[i].name, "LABEL_%d", i);
-}
-
 static enum status check_sizes(const struct classifier *c, struct error *err) {
     const struct special_ids ids = tokenizer_specials(c->tokenizer);
     long long tokens = tokenizer_size(c->tokenizer), rows = c->config.vocab_size;
@@ -69,8 +63,6 @@ enum status classifier_open(struct classifier *c, const char *directory,
     TRY(checkpoint_resolve_model(directory, c->directory, notices, err));
     TRY(config_read(&c->config, c->directory, err));
     TRY(file_labels(c->directory, &c->file_labels, err));
-    if (c->config.num_labels == 0 && c->file_labels > 0)
-        name_labels_by_number(&c->config, c->file_labels);
     TRY(tokenizer_load(&c->tokenizer, c->directory, notices, err));
     return check_sizes(c, err);
 }
@@ -113,14 +105,13 @@ static void list_labels(const struct config *config, char *text, size_t size) {
                                  config->labels[i].name);
 }
 
-/* The labels of the task in its own order. */
+/* The labels of the task in its own order; a score is called as transformers calls it. */
 static void take_labels(struct classifier *c, const struct task *task) {
-    name_labels_by_number(&c->config, task->num_labels);
+    c->config.num_labels = task->num_labels;
     for (int k = 0; k < task->num_labels; k++) {
         c->output_of_class[k] = c->class_of_output[k] = k;
-        if (task->labels)
-            snprintf(c->config.labels[k].name, sizeof c->config.labels[k].name, "%s",
-                     task->labels[k]);
+        snprintf(c->config.labels[k].name, sizeof c->config.labels[k].name, "%s",
+                 task->labels ? task->labels[k] : "LABEL_0");
     }
 }
 

@@ -36,9 +36,8 @@ struct classifier {
     bool new_head;   /* the head starts new although the file's has its shape */
 };
 
-/* `directory` may be an unfinished training (checkpoint_resolve_model). A config.json
- * without id2label takes LABEL_0, LABEL_1 ... from the head's shape, as transformers
- * does. ERR_INPUT when an id of the tokenizer lies outside the word table. */
+/* `directory` may be an unfinished training (checkpoint_resolve_model). ERR_INPUT
+ * when an id of the tokenizer lies outside the word table. */
 enum status classifier_open(struct classifier *c, const char *directory,
                             struct device *device, const struct notices *notices,
                             struct error *err) MUST_CHECK;

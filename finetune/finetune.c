@@ -1,0 +1,299 @@
+/* finetune - the job: data, model and trainer put together, results written. */
+#include "finetune/finetune.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "finetune/classifier.h"
+#include "finetune/evaluate.h"
+#include "finetune/results.h"
+#include "finetune/split.h"
+
+enum {
+    MOST_SPLITS = 2,
+    EVAL_TOKENS = 2048 /* a batch of evaluation, if training's is less */
+};
+
+struct job {
+    struct finetune_options options; /* resolved */
+    const struct task *task;
+    const struct notices *notices;
+    struct classifier classifier;
+    struct split train, eval[MOST_SPLITS];
+    struct score majority[MOST_SPLITS];
+    int num_eval;
+    int64_t steps_per_epoch, rows_per_step;
+    bool evaluated; /* the warning about one class comes once */
+    char fingerprint[512];
+};
+
+static void default_number(double *value, double fallback) {
+    if (isnan(*value))
+        *value = fallback;
+}
+
+static void default_integer(int64_t *value, int64_t fallback) {
+    if (*value == OPTION_UNSET_INTEGER)
+        *value = fallback;
+}
+
+static void take_task_defaults(struct finetune_options *o, const struct task *task) {
+    default_number(&o->learning_rate, task->learning_rate);
+    default_number(&o->num_train_epochs, (double)task->num_train_epochs);
+    default_number(&o->warmup_ratio, task->warmup_ratio);
+    default_integer(&o->per_device_train_batch_size, task->batch_size);
+}
+
+/* Dropout as the model was trained, unless an option says otherwise. */
+static void resolve_dropout(struct finetune_options *o, struct config *config) {
+    default_number(&o->hidden_dropout_prob, config->hidden_dropout_prob);
+    default_number(&o->attention_probs_dropout_prob,
+                   config->attention_probs_dropout_prob);
+    default_number(&o->classifier_dropout, config->classifier_dropout);
+    default_number(&o->classifier_dropout, o->hidden_dropout_prob);
+    config->hidden_dropout_prob = o->hidden_dropout_prob;
+    config->attention_probs_dropout_prob = o->attention_probs_dropout_prob;
+    config->classifier_dropout = o->classifier_dropout;
+}
+
+/* An epoch is every row once; its last step may be smaller. */
+static void resolve_steps(struct job *j) {
+    struct finetune_options *o = &j->options;
+    j->rows_per_step = o->per_device_train_batch_size * o->gradient_accumulation_steps;
+    j->steps_per_epoch = (j->train.input.count + j->rows_per_step - 1) / j->rows_per_step;
+    default_integer(&o->max_steps,
+                    (int64_t)ceil(o->num_train_epochs * (double)j->steps_per_epoch));
+    default_integer(&o->warmup_steps,
+                    (int64_t)ceil(o->warmup_ratio * (double)o->max_steps));
+    default_integer(&o->eval_steps, j->steps_per_epoch);
+    default_integer(&o->save_steps, j->steps_per_epoch);
+}
+
+static enum status open_model(struct job *j, struct device *device, struct error *err) {
+    struct finetune_options *o = &j->options;
+    struct classifier *c = &j->classifier;
+    TRY(classifier_open(c, o->model, device, j->notices, err));
+    classifier_labels(c, j->task, j->notices);
+    resolve_dropout(o, &c->config);
+    int64_t length = classifier_max_length(c, o->max_seq_length);
+    if (length < o->max_seq_length)
+        notice(j->notices,
+               "max-seq-length %lld is more than the model's position table holds: %lld "
+               "is used",
+               (long long)o->max_seq_length, (long long)length);
+    o->max_seq_length = length;
+    return OK;
+}
+
+static enum status read_data(struct job *j, struct error *err) {
+    const struct finetune_options *o = &j->options;
+    TRY(split_read(&j->train, j->task, o->data, "train", o->max_train_samples,
+                   o->max_seq_length, &j->classifier, j->notices, err));
+    float majority = split_majority(&j->train, j->task);
+    for (const char *const *name = j->task->eval_splits; *name; name++) {
+        struct split *s = &j->eval[j->num_eval];
+        TRY(split_read(s, j->task, o->data, *name, o->max_eval_samples, o->max_seq_length,
+                       &j->classifier, j->notices, err));
+        TRY(split_score_constant(s, j->task, majority, &j->majority[j->num_eval++], err));
+    }
+    return OK;
+}
+
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Room for the longest training batch, and for evaluation batches of a useful size. */
+static enum status lay_out(struct job *j, struct error *err) {
+    const struct finetune_options *o = &j->options;
+    struct limits limits = {
+        .tokens = input_most_tokens(&j->train.input, o->per_device_train_batch_size),
+        .sequences = o->per_device_train_batch_size,
+        .tokens_per_sequence = j->train.input.longest};
+    for (int i = 0; i < j->num_eval; i++) {
+        const struct input *in = &j->eval[i].input;
+        int64_t wanted = input_most_tokens(in, o->per_device_eval_batch_size);
+        wanted = wanted < EVAL_TOKENS ? wanted : most(EVAL_TOKENS, in->longest);
+        limits.tokens = most(limits.tokens, wanted);
+        limits.tokens_per_sequence = most(limits.tokens_per_sequence, in->longest);
+    }
+    limits.sequences = most(limits.sequences, o->per_device_eval_batch_size);
+    limits.output_rows = limits.sequences;
+    return classifier_layout(&j->classifier, limits, true, err);
+}
+
+static uint32_t rows_checksum(const struct split *s) {
+    const struct input *in = &s->input;
+    uint32_t crc = file_crc32c(0, in->ids.items, in->ids.count * sizeof *in->ids.items);
+    crc = file_crc32c(crc, in->starts, (size_t)(in->count + 1) * sizeof *in->starts);
+    return file_crc32c(crc, s->labels, (size_t)in->count * sizeof *s->labels);
+}
+
+/* What a resumed run must share with the one that it continues. */
+static void make_fingerprint(struct job *j) {
+    const struct finetune_options *o = &j->options;
+    const struct parameters *p = &j->classifier.parameters;
+    uint32_t weights = file_crc32c(0, p->value, p->total * sizeof *p->value);
+    snprintf(j->fingerprint, sizeof j->fingerprint,
+             "finetune %s: train %lld rows %08x, weights %08x, %s, batch %lld x %lld, "
+             "steps %lld, %s, warmup %lld, learning rate %.9g, adam %.9g %.9g %.9g, "
+             "weight decay "
+             "%.9g, clip %.9g, dropout %.9g %.9g %.9g, seed %lld",
+             j->task->name, (long long)j->train.input.count, rows_checksum(&j->train),
+             weights, j->classifier.config.arch,
+             (long long)o->per_device_train_batch_size,
+             (long long)o->gradient_accumulation_steps, (long long)o->max_steps,
+             o->lr_scheduler_type, (long long)o->warmup_steps, o->learning_rate,
+             o->adam_beta1, o->adam_beta2, o->adam_epsilon, o->weight_decay,
+             o->max_grad_norm, o->hidden_dropout_prob, o->attention_probs_dropout_prob,
+             o->classifier_dropout, (long long)o->seed);
+}
+
+static enum status train_micro(void *self, int64_t step, int micro,
+                               struct trainer_micro *out, struct error *err) {
+    struct job *j = self;
+    struct classifier *c = &j->classifier;
+    const int64_t batch_size = j->options.per_device_train_batch_size;
+    const uint64_t seed = (uint64_t)j->options.seed;
+    int64_t epoch = (step - 1) / j->steps_per_epoch;
+    int64_t first = (step - 1) % j->steps_per_epoch * j->rows_per_step;
+    *out = (struct trainer_micro){0};
+    input_batch_clear(&c->batch);
+    for (int64_t i = micro * batch_size; i < (micro + 1) * batch_size; i++) {
+        if (first + i >= j->train.input.count)
+            break;
+        int64_t row = input_shuffled(&j->train.input, seed, epoch, first + i);
+        if (!input_batch_add(&c->batch, &j->train.input, row, (uint32_t)i))
+            return error_set(err, ERR_FAILED, "a training batch does not fit");
+    }
+    out->num_targets = c->batch.batch.num_sequences;
+    out->num_tokens = c->batch.batch.num_tokens;
+    if (out->num_targets == 0)
+        return OK;
+    const struct pass pass = {.train = true, .seed = seed, .step = (uint64_t)step};
+    return classifier_step(c, pass, &out->loss_sum, err);
+}
+
+static void warn_of_one_class(struct job *j, const struct split *s,
+                              const struct score *score) {
+    if (j->evaluated || !score->one_class_predicted || !j->task->labels)
+        return;
+    notice(j->notices,
+           "check this: after the first evaluation every prediction of %s is '%s'; if it "
+           "stays so, try another --learning-rate, more --warmup-ratio or another --seed",
+           s->name, j->task->labels[(int)s->predictions[0]]);
+}
+
+static enum status evaluate(void *self, int64_t step, struct trainer_metrics *out,
+                            struct error *err) {
+    struct job *j = self;
+    (void)step;
+    out->count = 0;
+    for (int i = 0; i < j->num_eval; i++) {
+        struct score score;
+        double loss;
+        TRY(split_evaluate(&j->eval[i], j->task, &j->classifier,
+                           j->options.per_device_eval_batch_size, &score, &loss, err));
+        results_add(out, &score, loss, i > 0);
+        warn_of_one_class(j, &j->eval[i], &score);
+    }
+    j->evaluated = true;
+    return OK;
+}
+
+static enum status save_files(void *self, const char *directory, struct error *err) {
+    struct job *j = self;
+    return classifier_save_files(&j->classifier, directory, err);
+}
+
+static enum progress_mode progress_mode(const char *word) {
+    if (strcmp(word, "always") == 0)
+        return PROGRESS_ALWAYS;
+    return strcmp(word, "never") == 0 ? PROGRESS_NEVER : PROGRESS_AUTO;
+}
+
+static struct trainer_options trainer_options(const struct finetune_options *o) {
+    return (struct trainer_options){
+        .output = o->output,
+        .max_steps = o->max_steps,
+        .accumulation = o->gradient_accumulation_steps,
+        .logging_steps = o->logging_steps,
+        .eval_steps = o->eval_steps,
+        .save_steps = o->save_steps,
+        .keep_checkpoints = o->save_total_limit,
+        .max_grad_norm = o->max_grad_norm,
+        .adamw = {o->learning_rate, o->adam_beta1, o->adam_beta2, o->adam_epsilon,
+                  o->weight_decay},
+        .schedule = {o->lr_scheduler_type, o->learning_rate, o->warmup_steps,
+                     o->max_steps},
+        .higher_is_better = true,
+        .keep_best = true,
+        .resume = o->resume,
+        .overwrite = o->overwrite,
+        .progress = progress_mode(o->progress),
+    };
+}
+
+static void describe(const struct job *j) {
+    const struct finetune_options *o = &j->options;
+    notice(j->notices,
+           "%s: %lld training rows, %lld steps of %lld, learning rate %g after %lld "
+           "steps of warm-up; the best model is the one with the highest %s score",
+           j->task->name, (long long)j->train.input.count, (long long)o->max_steps,
+           (long long)j->rows_per_step, o->learning_rate, (long long)o->warmup_steps,
+           j->eval[0].name);
+}
+
+static void take_results(const struct job *j, const struct trainer_result *trained,
+                         struct finetune_result *result) {
+    const struct config *config = &j->classifier.config;
+    *result = (struct finetune_result){.num_splits = j->num_eval,
+                                       .train_rows = j->train.input.count,
+                                       .max_steps = j->options.max_steps,
+                                       .best_step = trained->best_step,
+                                       .seconds = trained->seconds};
+    memcpy(result->model_type, config->model_type, sizeof result->model_type);
+    memcpy(result->arch, config->arch, sizeof result->arch);
+    for (int i = 0; i < j->num_eval; i++) {
+        struct finetune_split_result *split = &result->splits[i];
+        snprintf(split->split, sizeof split->split, "%s", j->eval[i].name);
+        split->rows = j->eval[i].input.count;
+        split->majority = j->majority[i];
+        results_take(split, &trained->best, i > 0);
+    }
+}
+
+static enum status run(struct job *j, struct device *device,
+                       struct finetune_result *result, struct error *err) {
+    struct trainer_result trained;
+    take_task_defaults(&j->options, j->task);
+    TRY(open_model(j, device, err));
+    TRY(read_data(j, err));
+    resolve_steps(j);
+    TRY(classifier_load(&j->classifier, true, (uint64_t)j->options.seed, j->notices,
+                        err));
+    TRY(lay_out(j, err));
+    make_fingerprint(j);
+    describe(j);
+    const struct trainer_options options = trainer_options(&j->options);
+    const struct trainer_job trainer_job = {.self = j,
+                                            .micro = train_micro,
+                                            .evaluate = evaluate,
+                                            .writer = {save_files, j},
+                                            .fingerprint = j->fingerprint};
+    TRY(trainer_run(&options, &trainer_job, &j->classifier.parameters, device, j->notices,
+                    &trained, err));
+    take_results(j, &trained, result);
+    return results_write(result, &j->options, j->task, err);
+}
+
+enum status finetune_run(const struct finetune_options *options, const struct task *task,
+                         struct device *device, const struct notices *notices,
+                         struct finetune_result *result, struct error *err) {
+    struct job j = {.options = *options, .task = task, .notices = notices};
+    enum status status = run(&j, device, result, err);
+    split_free(&j.train);
+    for (int i = 0; i < MOST_SPLITS; i++)
+        split_free(&j.eval[i]);
+    classifier_close(&j.classifier);
+    return status;
+}
