@@ -49,9 +49,6 @@ enum status reader_line(struct reader *r, char **line, size_t *length,
 bool reader_line_ready(const struct reader *r);
 /* Was the last line that reader_line gave ended by a '\n'? */
 bool reader_line_was_ended(const struct reader *r);
-/* Would the next reader_line most likely not wait (a line or the end is there)? A filter
- * answers what it has before it waits for more. */
-bool reader_line_ready(const struct reader *r);
 int64_t reader_line_number(const struct reader *r); /* of the last line, from 1 */
 /* Bytes of the file on disk consumed so far, and its size there (0 when unknown): for
  * progress. */

@@ -214,15 +214,6 @@ enum status reader_line(struct reader *r, char **line, size_t *length,
     return OK;
 }
 
-bool reader_line_ready(const struct reader *r) {
-    const size_t have = r->text_end - r->text_at;
-    if (r->total > 0 || r->is_raw_over ||
-        (have > 0 && memchr(r->text + r->text_at, '\n', have)))
-        return true;
-    struct pollfd file = {.fd = r->file, .events = POLLIN};
-    return poll(&file, 1, 0) > 0;
-}
-
 bool reader_line_was_ended(const struct reader *r) { return r->line_was_ended; }
 
 bool reader_line_ready(const struct reader *r) {
