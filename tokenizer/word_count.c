@@ -1,0 +1,206 @@
+/* word_count - the pre-tokens of text files and how often each occurs, counted by
+ * several threads. */
+#include "tokenizer/word_count.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tokenizer/split.h"
+#include "tokenizer/text_blocks.h"
+#include "tokenizer/unicode.h"
+
+/* One thread's part. */
+struct counter {
+    const struct word_count_options *options;
+    struct text_blocks *blocks;
+    struct word_table table;
+    struct text_block block;
+    struct buffer changed; /* the block with U+FFFD, or with prefix spaces */
+    struct word_count_totals totals;
+    uint64_t sequence; /* of the block that failed, or that held the first bad byte */
+    enum status status;
+    struct error error;
+};
+
+/* Counts the places that are no UTF-8, or stops at the first. */
+static enum status check_utf8(struct counter *c, struct error *err) {
+    const unsigned char *text = (const unsigned char *)c->block.text.data;
+    size_t length = c->block.text.length;
+    size_t at = unicode_valid_prefix(text, length);
+    if (at == length)
+        return OK;
+    if (c->options->invalid_utf8 == INVALID_UTF8_ERROR)
+        return error_set(err, ERR_INPUT,
+                         "%s: byte %llu: expected UTF-8, found 0x%02X (--invalid-utf8 "
+                         "replace or bytes accepts it)",
+                         c->block.path, (unsigned long long)(c->block.offset + at),
+                         text[at]);
+    if (c->totals.invalid_places == 0) {
+        c->totals.invalid_path = c->block.path;
+        c->totals.invalid_offset = c->block.offset + at;
+        c->sequence = c->block.sequence;
+    }
+    while (at < length) {
+        uint32_t code;
+        at += unicode_decode(text + at, length - at, &code);
+        at += unicode_valid_prefix(text + at, length - at);
+        c->totals.invalid_places++;
+    }
+    return OK;
+}
+
+static void swap(struct buffer *a, struct buffer *b) {
+    struct buffer kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+static enum status replace_invalid(struct counter *c, struct error *err) {
+    buffer_clear(&c->changed);
+    TRY(unicode_add_lossy(&c->changed, (unsigned char *)c->block.text.data,
+                          c->block.text.length, err));
+    swap(&c->changed, &c->block.text);
+    return OK;
+}
+
+/* First byte after the line that begins at `at`. */
+static size_t line_end(const struct buffer *text, size_t at) {
+    const char *newline = memchr(text->data + at, '\n', text->length - at);
+    return newline ? (size_t)(newline - text->data) + 1 : text->length;
+}
+
+static enum status add_prefix_spaces(struct counter *c, struct error *err) {
+    buffer_clear(&c->changed);
+    for (size_t at = 0; at < c->block.text.length;) {
+        size_t end = line_end(&c->block.text, at);
+        bool begins = at > 0 || c->block.begins_line;
+        if (begins && c->block.text.data[at] != ' ')
+            TRY(buffer_add(&c->changed, " ", 1, err));
+        TRY(buffer_add(&c->changed, c->block.text.data + at, end - at, err));
+        at = end;
+    }
+    swap(&c->changed, &c->block.text);
+    return OK;
+}
+
+static enum status count_words(struct counter *c, struct error *err) {
+    const struct buffer *buffer = &c->block.text;
+    const unsigned char *text = (const unsigned char *)buffer->data;
+    for (size_t line = 0, end; line < buffer->length; line = end) {
+        end = line_end(buffer, line);
+        c->totals.lines += line > 0 || c->block.begins_line;
+        for (size_t at = line, next; at < end; at = next) {
+            next = split_next(text, at, end);
+            TRY(word_table_add(&c->table, text + at, next - at, err));
+        }
+    }
+    return OK;
+}
+
+static enum status count_block(struct counter *c, struct error *err) {
+    c->totals.bytes += c->block.text.length;
+    uint64_t bad_before = c->totals.invalid_places;
+    TRY(check_utf8(c, err));
+    if (c->options->invalid_utf8 == INVALID_UTF8_REPLACE &&
+        c->totals.invalid_places > bad_before)
+        TRY(replace_invalid(c, err));
+    if (c->options->add_prefix_space)
+        TRY(add_prefix_spaces(c, err));
+    TRY(buffer_reserve(&c->block.text, WORD_TABLE_PADDING, err));
+    return count_words(c, err);
+}
+
+static enum status count_blocks(struct counter *c, struct error *err) {
+    TRY(word_table_open(&c->table, err));
+    for (;;) {
+        bool found;
+        enum status status =
+            text_blocks_next(c->blocks, &c->block, WORD_TABLE_PADDING, &found, err);
+        if (status == OK && !found)
+            return word_table_settle(&c->table, err);
+        if (status == OK)
+            status = count_block(c, err);
+        if (status != OK) {
+            c->sequence = c->block.sequence;
+            return status;
+        }
+    }
+}
+
+/* The totals of all threads, whose first bad byte is that of the earliest block. */
+static void add_totals(struct word_count_totals *all, uint64_t *sequence,
+                       const struct counter *c) {
+    all->bytes += c->totals.bytes;
+    all->lines += c->totals.lines;
+    if (c->totals.invalid_places &&
+        (all->invalid_places == 0 || c->sequence < *sequence)) {
+        all->invalid_path = c->totals.invalid_path;
+        all->invalid_offset = c->totals.invalid_offset;
+        *sequence = c->sequence;
+    }
+    all->invalid_places += c->totals.invalid_places;
+}
+
+/* The failure of the earliest block, else all counts in one table. */
+static enum status gather(struct counter *counters, int threads, struct word_table *table,
+                          struct word_count_totals *totals, struct error *err) {
+    const struct counter *failed = NULL;
+    for (int i = 0; i < threads; i++)
+        if (counters[i].status != OK &&
+            (!failed || counters[i].sequence < failed->sequence))
+            failed = &counters[i];
+    if (failed) {
+        *err = failed->error;
+        return failed->status;
+    }
+    uint64_t sequence = 0;
+    *totals = (struct word_count_totals){0};
+    for (int i = 0; i < threads; i++) {
+        add_totals(totals, &sequence, &counters[i]);
+        if (counters[i].table.entries)
+            TRY(word_table_merge(table, &counters[i].table, err));
+    }
+    return OK;
+}
+
+static enum status count_with(struct counter *counters, struct text_blocks *blocks,
+                              const struct word_count_options *options,
+                              struct word_table *table, struct word_count_totals *totals,
+                              struct error *err) {
+#pragma omp parallel for num_threads(options->threads) schedule(static, 1)
+    for (int i = 0; i < options->threads; i++) {
+        struct counter *c = &counters[i];
+        c->options = options;
+        c->blocks = blocks;
+        c->status = count_blocks(c, &c->error);
+        if (c->status != OK)
+            text_blocks_stop(blocks);
+    }
+    enum status status = gather(counters, options->threads, table, totals, err);
+    for (int i = 0; i < options->threads; i++) {
+        word_table_close(&counters[i].table);
+        buffer_free(&counters[i].block.text);
+        buffer_free(&counters[i].changed);
+    }
+    return status;
+}
+
+enum status word_count_files(struct word_table *table, const char *const *paths,
+                             int path_count, const struct word_count_options *options,
+                             struct word_count_totals *totals, struct error *err) {
+    struct text_blocks blocks;
+    enum status status = text_blocks_open(&blocks, paths, path_count, err);
+    struct counter *counters = calloc((size_t)options->threads, sizeof *counters);
+    if (status == OK && !counters)
+        status =
+            error_set(err, ERR_MEMORY, "out of memory for %d threads", options->threads);
+    if (status == OK) {
+        blocks.progress =
+            progress_open(options->progress, "reading", "bytes", blocks.bytes_total);
+        status = count_with(counters, &blocks, options, table, totals, err);
+        progress_close(blocks.progress);
+    }
+    free(counters);
+    text_blocks_close(&blocks);
+    return status;
+}
