@@ -1,9 +1,11 @@
-/* metrics - accuracy, F1, Matthews, Pearson and Spearman, equal to scikit-learn and SciPy.
+/* metrics - accuracy, F1, Matthews, Pearson and Spearman, equal to scikit-learn and
+ * SciPy.
  */
 #include "glue/metrics.h"
 
 #include <assert.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -56,20 +58,20 @@ double metrics_matthews(const double *predictions, const double *labels, size_t 
 }
 
 /* Mean and largest magnitude; false where a correlation is undefined. */
-static int describe(const double *x, size_t count, double *mean, double *scale) {
-    int varies = 0;
+static bool describe(const double *x, size_t count, double *mean, double *scale) {
+    bool varies = false;
     *mean = *scale = 0;
     for (size_t i = 0; i < count; i++) {
         if (!isfinite(x[i]))
-            return 0;
+            return false;
         varies |= x[i] != x[0];
         *scale = fmax(*scale, fabs(x[i]));
     }
     if (!varies)
-        return 0;
+        return false;
     for (size_t i = 0; i < count; i++)
         *mean += x[i] / *scale / (double)count;
-    return 1;
+    return true;
 }
 
 double metrics_pearson(const double *x, const double *y, size_t count) {
@@ -110,11 +112,11 @@ static void rank(const double *x, size_t count, struct ranked *sorted, double *r
     }
 }
 
-static int any_nan(const double *x, size_t count) {
+static bool any_nan(const double *x, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (isnan(x[i]))
-            return 1;
-    return 0;
+            return true;
+    return false;
 }
 
 enum status metrics_spearman(const double *x, const double *y, size_t count, double *out,
@@ -129,7 +131,7 @@ enum status metrics_spearman(const double *x, const double *y, size_t count, dou
         rank(y, count, sorted, ranks + count);
         *out = metrics_pearson(ranks, ranks + count, count);
     }
-    const int missing = !sorted || !ranks;
+    const bool missing = !sorted || !ranks;
     free(sorted);
     free(ranks);
     if (missing)

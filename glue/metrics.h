@@ -1,4 +1,5 @@
-/* metrics - accuracy, F1, Matthews, Pearson and Spearman, equal to scikit-learn and SciPy.
+/* metrics - accuracy, F1, Matthews, Pearson and Spearman, equal to scikit-learn and
+ * SciPy.
  *
  * Classes are ids 0, 1, ... as doubles; any value that is no label's id is simply wrong.
  * NaN is returned where a metric is undefined (no rows, or a constant input of a
@@ -19,8 +20,8 @@ double metrics_f1(const double *predictions, const double *labels, size_t count)
  * two): 0 when predictions or labels are all of one class. At most 64 classes. */
 double metrics_matthews(const double *predictions, const double *labels, size_t count,
                         int num_classes);
-/* NaN for fewer than two rows, a constant or a NaN input. Scaled, so that neither tiny nor
- * huge values lose their squares; clipped to [-1, 1]. */
+/* NaN for fewer than two rows, a constant or a NaN input. Scaled, so that neither tiny
+ * nor huge values lose their squares; clipped to [-1, 1]. */
 double metrics_pearson(const double *x, const double *y, size_t count);
 /* Pearson of ranks, ties sharing their mean rank. Allocates 4 arrays of `count`. */
 enum status metrics_spearman(const double *x, const double *y, size_t count, double *out,
