@@ -164,10 +164,10 @@ static enum status wrong_header(const struct reading *r, const struct tsv_row *h
             *c = '|';
     enum status status = list_names(header, &found, err);
     if (status == OK)
-        status = error_set(err, ERR_INPUT,
-                           "%s:%lld: no column '%s'; expected the header '%s', found '%s'",
-                           tsv_path(r->tsv), (long long)header->line, missing, expected,
-                           found.data);
+        status = error_set(
+            err, ERR_INPUT,
+            "%s:%lld: no column '%s'; expected the header '%s', found '%s'",
+            tsv_path(r->tsv), (long long)header->line, missing, expected, found.data);
     buffer_free(&found);
     return status;
 }

@@ -54,7 +54,7 @@ double metrics_matthews(const double *predictions, const double *labels, size_t 
     }
     if (count == 0)
         return (double)NAN;
-    return pp > 0 && tt > 0 ? both / (sqrt(pp) * sqrt(tt)) : 0;
+    return pp > 0 && tt > 0 ? both / sqrt(pp * tt) : 0;
 }
 
 /* Mean and largest magnitude; false where a correlation is undefined. */
