@@ -31,8 +31,8 @@ static double polynomial(double s, double warmup, double max) {
     return left * left;
 }
 
-#define SCHEDULES(ROW)                \
-    ROW("linear", remaining)          \
+#define SCHEDULES(FIRST, ROW)         \
+    FIRST("linear", remaining)        \
     ROW("constant", constant)         \
     ROW("cosine", cosine)             \
     ROW("inverse_sqrt", inverse_sqrt) \
@@ -43,13 +43,14 @@ static const struct {
     decay *factor;
 } table[] = {
 #define ROW(kind, factor) {kind, factor},
-    SCHEDULES(ROW)
+    SCHEDULES(ROW, ROW)
 #undef ROW
 };
 
-/* Every row's name with a '|' in front; the first is cut off. */
+#define FIRST(kind, factor) kind
 #define ROW(kind, factor) "|" kind
-const char *const schedule_kinds = SCHEDULES(ROW) + 1;
+const char schedule_kinds[] = SCHEDULES(FIRST, ROW);
+#undef FIRST
 #undef ROW
 
 double schedule_rate(const struct schedule *s, int64_t step) {

@@ -13,7 +13,7 @@ struct schedule {
     int64_t warmup_steps, max_steps;
 };
 
-extern const char *const schedule_kinds; /* "linear|constant|..." for options */
+extern const char schedule_kinds[]; /* "linear|constant|..." for options */
 /* Step s from 1: peak s / warmup while s <= warmup, then peak times
  *   linear        l = (max - s) / (max - warmup)
  *   constant      1
