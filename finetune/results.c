@@ -132,7 +132,7 @@ static void print_headings(const struct score *score, const char *prefix) {
     }
 }
 
-enum status results_print(const struct finetune_result *r, struct error *err) {
+void results_print(const struct finetune_result *r) {
     static const char baseline[] = "majority ";
     printf("%-14s  %6s", "split", "rows");
     print_headings(&r->splits[0].score, "");
@@ -148,7 +148,4 @@ enum status results_print(const struct finetune_result *r, struct error *err) {
                        split->majority.metrics[i].value);
         printf("  %9lld\n", (long long)r->best_step);
     }
-    if (fflush(stdout) != 0 || ferror(stdout))
-        return error_system(err, "stdout", "cannot be written");
-    return OK;
 }

@@ -20,6 +20,6 @@ enum status results_write(const struct finetune_result *r,
                           const struct finetune_options *options, const struct task *task,
                           struct error *err) MUST_CHECK;
 /* Split, rows, metrics, what the majority baseline scores, best step; to stdout. */
-enum status results_print(const struct finetune_result *r, struct error *err) MUST_CHECK;
+void results_print(const struct finetune_result *r);
 
 #endif
