@@ -5,8 +5,13 @@
  * `accumulation` micro-batches, each adding the gradient of its *summed* loss; the sum is
  * divided once by the step's number of targets, clipped by scale = min(1, max_grad_norm /
  * (norm + 1e-6)) and given to AdamW. A loss or norm that is not finite stops the run
- * before the update (ERR_NONFINITE), weights untouched. SIGINT or SIGTERM: the step is
- * finished, saved, and the status is STOPPED_*. */
+ * before the update (ERR_NONFINITE), weights untouched. A step without a target changes
+ * nothing. SIGINT or SIGTERM: the step is finished, saved, and the status is STOPPED_*.
+ *
+ * The output folder holds metrics.jsonl (the same bytes for an interrupted and an
+ * uninterrupted run), timing.jsonl (what the clock said), run_config.json, checkpoints,
+ * and at the end the final model and trainer_state.json. An evaluation always follows the
+ * last step. */
 #ifndef ENCODER_TRAINER_H
 #define ENCODER_TRAINER_H
 
@@ -48,29 +53,40 @@ struct trainer_job {
     enum status (*evaluate)(void *self, int64_t step, struct trainer_metrics *out,
                             struct error *err);
     struct checkpoint_writer writer; /* config.json and tokenizer files */
-    const char *fingerprint; /* of data, model and options: must match on resume */
+    const char *fingerprint;  /* of data, model and options: must match on resume */
+    const json_t *run_config; /* written to run_config.json once the folder is accepted;
+                                 NULL = none */
 };
 
 struct trainer_options {
     const char *output;
-    int64_t max_steps, accumulation, logging_steps, eval_steps, save_steps,
-        keep_checkpoints;
-    double max_grad_norm; /* 0 = no clipping */
+    int64_t max_steps, accumulation;
+    int64_t logging_steps, eval_steps, save_steps; /* 0 = only after the last step */
+    int64_t keep_checkpoints;                      /* at least 2 */
+    double max_grad_norm;                          /* 0 = no clipping */
     struct adamw adamw;
     struct schedule schedule;
     bool higher_is_better; /* values[0] of an evaluation */
     bool keep_best; /* the best evaluation's weights are the final model, else the last's
                      */
-    const char *resume; /* "auto", "never" or a directory */
-    bool overwrite;     /* an output folder with something in it */
+    const char *resume; /* "auto" = the newest valid checkpoint of the output, or a start
+                           where there is none; "never"; or a checkpoint's directory */
+    bool overwrite;     /* start anew in a folder with an older run: its checkpoints and
+                           model go, nothing else */
     enum progress_mode progress;
 };
 
 struct trainer_result {
-    int64_t step, best_step;
+    int64_t step, best_step; /* best_step 0 = no evaluation was finite */
     struct trainer_metrics last, best;
-    double seconds, tokens_per_second, train_loss;
+    double seconds, tokens_per_second; /* of this process */
+    double train_loss;                 /* mean over all targets of the run */
 };
+
+/* May a run write into options->output? ERR_USAGE when something is in it that neither
+ * resume nor overwrite covers. trainer_run() asks the same; jobs ask before long work. */
+enum status trainer_check_output(const struct trainer_options *options,
+                                 struct error *err) MUST_CHECK;
 
 /* Checks the output folder, resumes or starts, trains, leaves the final model in
  * options->output. */
