@@ -1,43 +1,66 @@
 # NormGLUE: masked-LM pretraining and GLUE fine-tuning in C on oneDNN.
 #
-#   make              build ./normglue                      make demo      text to score table in 3 minutes
-#   make test         build and run every test              make san       the same under ASan and UBSan
-#   make test-golden GOLDEN=DIR   compare with reference encoders (tests/test_golden.c)
-#   make bench        benchmarks                            make coverage  line and branch coverage
-#   make style        format, function and file sizes, direction of includes
-#   make clean        remove what was built                 make help      this text
+#   make            build ./normglue
+#   make demo       text to score table in 3 minutes: the tour
+#   make test       build and run every test; ends with "N passed, N failed"
+#   make san        the same under AddressSanitizer and UndefinedBehaviorSanitizer
+#   make test-golden GOLDEN=DIR   compare with outputs of reference encoders in DIR
+#   make bench      benchmarks; make bench-NAME runs tests/bench_NAME.c only
+#   make coverage   line and branch coverage of the tests
+#   make style      format, sizes of functions and files, direction of includes
+#   make docs       write the options of every command and the file map
+#   make clean      remove what was built
+#   make help       print this text
 #
-# Variables: BUILD (build), CC, OPT (-O3), MARCH (x86-64-v3 where it fits), SAN=1.
+# Variables: CC (gcc), OPT (-O3), MARCH (-march=x86-64-v3 on x86-64: AVX2 and FMA),
+# SAN=1 and COV=1 (instrumented builds, as san and coverage make them), -jN.
+# What is missing on Debian or Ubuntu is installed by .ci/deps, as root or with sudo.
 
-BUILD ?= build
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 OPT ?= -O3
 MARCH ?= $(if $(filter x86_64,$(shell uname -m)),-march=x86-64-v3 -mtune=native)
-PARTS := base tokenizer encoder pretrain finetune glue
+BUILD := build
 
 ifdef SAN
 BUILD := build/san
 OPT := -O1
-SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+INSTRUMENT := -fsanitize=address,undefined -fno-sanitize-recover=all \
+  -fno-omit-frame-pointer
 endif
 ifdef COV
 BUILD := build/coverage
 OPT := -O1
-SANITIZE := --coverage
+INSTRUMENT := --coverage
 endif
 
-CFLAGS ?= $(OPT) $(MARCH) -g
-ALL_CFLAGS := -std=c17 -D_GNU_SOURCE -I. -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wall -Wextra -Wpedantic \
-  -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror $(CFLAGS) $(SANITIZE)
-LDLIBS := -ldnnl -lutf8proc -ljansson -lz -lm
+# All cores, unless the caller says how many.
+ifeq ($(MAKELEVEL)$(filter -j% --jobs%,$(MAKEFLAGS)),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
 
+WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+  -Werror
+# Neither errno nor floating-point traps are looked at; NaN and infinity are.
+FLAGS := -std=c17 -D_GNU_SOURCE -I. -fopenmp -fno-math-errno -fno-trapping-math \
+  $(WARNINGS) $(OPT) $(MARCH) -g $(INSTRUMENT) $(CFLAGS)
+LIBS := -ldnnl -lutf8proc -ljansson -lz -lm
+
+PARTS := base tokenizer encoder pretrain finetune glue
 SOURCES := $(foreach part,$(PARTS),$(wildcard $(part)/*.c))
 OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o)
-TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
-SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/test_*.c tests/bench_*.c),$(wildcard tests/*.c)))
+PROGRAMS := $(wildcard tests/test_*.c tests/bench_*.c)
+HELPERS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(PROGRAMS),$(wildcard tests/*.c)))
+# test_golden needs data that is not in the repository: make test-golden runs it.
+TESTS := $(filter-out $(BUILD)/tests/test_golden,\
+  $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c)))
+BENCHES := $(patsubst tests/bench_%.c,bench-%,$(wildcard tests/bench_*.c))
 
-.PHONY: all help test san clean
+.PHONY: all help demo test san test-golden bench $(BENCHES) coverage style docs clean
 .SECONDARY:
+.DELETE_ON_ERROR:
+
 all: normglue
 
 help:
@@ -47,17 +70,55 @@ normglue: $(BUILD)/normglue
 	@cp $< $@
 
 $(BUILD)/normglue: $(BUILD)/normglue.o $(OBJECTS)
-	$(CC) $(ALL_CFLAGS) -o $@ $^ $(LDLIBS)
+	$(CC) $(FLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/libnormglue.a: $(OBJECTS)
 	@rm -f $@; ar rcs $@ $^
 
-$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(SUPPORT) $(BUILD)/libnormglue.a
-	$(CC) $(ALL_CFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(HELPERS) $(BUILD)/libnormglue.a
+	$(CC) $(FLAGS) -o $@ $^ -lcmocka $(LIBS)
 
-$(BUILD)/%.o: %.c
+$(BUILD)/%.o: %.c | $(BUILD)/.deps-build
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	$(CC) $(FLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/tests/%.o: tests/%.c | $(BUILD)/.deps-test
+	@mkdir -p $(@D)
+	$(CC) $(FLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/.deps-test: $(BUILD)/.deps-build # one apt-get at a time
+$(BUILD)/.deps-%:
+	@CC=$(CC) .ci/deps $*
+	@mkdir -p $(@D) && touch $@
+
+demo: normglue
+	@sh demo/run.sh
+
+test: $(BUILD)/normglue $(TESTS)
+	@NORMGLUE=$(BUILD)/normglue sh tests/run.sh $(BUILD) tests/layers.sh $(TESTS)
+
+san:
+	@$(MAKE) --no-print-directory SAN=1 test
+
+test-golden: $(BUILD)/tests/test_golden
+	@$< "$(or $(GOLDEN),$(error usage: make test-golden GOLDEN=DIR))"
+
+bench: $(BENCHES)
+
+$(BENCHES): bench-%: $(BUILD)/tests/bench_%
+	@$<
+
+coverage: | $(BUILD)/.deps-coverage
+	@$(MAKE) --no-print-directory COV=1 test
+	@gcovr --root . --object-directory build/coverage --exclude tests --branches
+	@gcovr --root . --object-directory build/coverage --exclude tests --print-summary \
+	  --output build/coverage/lines.txt
+
+style: | $(BUILD)/.deps-style
+	@sh tests/style.sh
+
+docs: normglue
+	@sh tests/docs.sh
 
 clean:
 	rm -rf build normglue

@@ -1,0 +1,34 @@
+#!/bin/sh
+# run - runs test programs side by side, shows what fails, counts their tests.
+# Usage: tests/run.sh BUILD PROGRAM...    (programs speak TAP, as cmocka's do)
+# A program that crashes, or is not done after $LIMIT seconds, counts as one failure.
+
+build=$1
+shift
+logs=$build/test-logs
+rm -rf "$logs"
+mkdir -p "$logs"
+
+export LIMIT="${LIMIT:-300}" CMOCKA_MESSAGE_OUTPUT=TAP logs
+# Programs share the cores: waiting threads must sleep, not spin.
+export OMP_WAIT_POLICY=passive
+export ASAN_OPTIONS=detect_stack_use_after_return=1
+export UBSAN_OPTIONS=print_stacktrace=1 LSAN_OPTIONS=suppressions=tests/lsan.supp:print_suppressions=0
+
+printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} sh -c '
+    log=$logs/$(basename {})
+    start=$(date +%s)
+    timeout -k 5 "$LIMIT" ./{} >"$log" 2>&1 </dev/null
+    code=$?
+    failed=$(grep -c "^not ok [0-9]* - " "$log")
+    passed=$(grep -c "^ok [0-9]* " "$log")
+    [ $code = 124 ] && echo "# not done after $LIMIT s" >>"$log"
+    [ $code != 0 ] && [ "$failed" = 0 ] && failed=1
+    echo "$passed $failed" >"$log.count"
+    echo "$(basename {}): $passed passed, $failed failed, $(($(date +%s) - start)) s"
+    [ "$failed" = 0 ] || { grep -v "^ok " "$log"; echo "($(basename {}): exit code $code)"; }
+    exit 0'
+
+cat "$logs"/*.count |
+    awk '{ passed += $1; failed += $2 }
+         END { printf "%d passed, %d failed\n", passed, failed; exit failed > 0 || !passed }'
