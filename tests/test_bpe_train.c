@@ -104,7 +104,7 @@ static void count_corpus(struct word_table *table, const struct golden *g, int t
 
 static void train_golden(struct bpe_trained *out, const struct golden *g, int threads) {
     struct word_table table;
-    struct bpe_word *words;
+    struct counted_word *words;
     const char *specials[16];
     count_corpus(&table, g, threads);
     MUST(word_table_words(&table, &words, &error));
@@ -203,11 +203,11 @@ static void the_rule_holds_in_small_cases(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof small_cases / sizeof small_cases[0]; i++) {
         const struct small_case *c = &small_cases[i];
-        struct bpe_word words[4];
+        struct counted_word words[4];
         size_t count = 0;
         for (; count < 4 && c->words[count].text; count++)
             words[count] =
-                (struct bpe_word){(const unsigned char *)c->words[count].text,
+                (struct counted_word){(const unsigned char *)c->words[count].text,
                                   strlen(c->words[count].text), c->words[count].count};
         const struct bpe_train_options options = {
             .vocab_size = c->vocab_size, .min_frequency = (uint64_t)c->min_frequency};

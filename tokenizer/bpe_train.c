@@ -143,7 +143,7 @@ static enum status add_bytes(struct trainer *t, const bool occurs[BYTES],
     return OK;
 }
 
-static enum status start_vocabulary(struct trainer *t, const struct bpe_word *words,
+static enum status start_vocabulary(struct trainer *t, const struct counted_word *words,
                                     size_t word_count, struct error *err) {
     bool occurs[BYTES] = {false};
     for (size_t i = 0; i < word_count; i++)
@@ -154,7 +154,7 @@ static enum status start_vocabulary(struct trainer *t, const struct bpe_word *wo
 }
 
 /* Sizes of what lies in `slots`. */
-static enum status measure(struct trainer *t, const struct bpe_word *words,
+static enum status measure(struct trainer *t, const struct counted_word *words,
                            size_t word_count, size_t *kept, struct error *err) {
     t->slot_count = 1;
     *kept = 0;
@@ -170,7 +170,7 @@ static enum status measure(struct trainer *t, const struct bpe_word *words,
 }
 
 /* Fills `slots` with bytes: first_pairs() makes them tokens. */
-static enum status lay_out(struct trainer *t, const struct bpe_word *words,
+static enum status lay_out(struct trainer *t, const struct counted_word *words,
                            size_t word_count, struct error *err) {
     size_t kept;
     TRY(measure(t, words, word_count, &kept, err));
@@ -377,7 +377,7 @@ static enum status merge(struct trainer *t, struct pair *pair, struct error *err
     TRY(grow(&out->merges, (size_t)out->merge_count, 1, &t->merge_capacity,
              sizeof out->merges[0], err));
     out->merges[out->merge_count++] =
-        (struct bpe_merge){(int32_t)pair->left, (int32_t)pair->right};
+        (struct trained_merge){(int32_t)pair->left, (int32_t)pair->right};
     replace(t, pair, token);
     collect(t, pair, token);
     enum status status = queue_collected(t, token, err);
@@ -419,7 +419,7 @@ static enum status take_neighbours(struct trainer *t, struct error *err) {
     return take(&t->seen_after, most, sizeof t->seen_after[0], err);
 }
 
-static enum status train(struct trainer *t, const struct bpe_word *words,
+static enum status train(struct trainer *t, const struct counted_word *words,
                          size_t word_count, struct error *err) {
     TRY(start_vocabulary(t, words, word_count, err));
     if (t->out->size >= t->options->vocab_size)
@@ -431,7 +431,7 @@ static enum status train(struct trainer *t, const struct bpe_word *words,
     return merge_all(t, err);
 }
 
-enum status bpe_train(struct bpe_trained *out, const struct bpe_word *words,
+enum status bpe_train(struct bpe_trained *out, const struct counted_word *words,
                       size_t word_count, const struct bpe_train_options *options,
                       struct error *err) {
     *out = (struct bpe_trained){0};

@@ -19,7 +19,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 
-struct bpe_word {
+struct counted_word {
     const unsigned char *bytes;
     size_t length; /* >= 1 */
     uint64_t count;
@@ -36,7 +36,7 @@ struct bpe_train_options {
     struct progress *progress; /* of merges; may be NULL */
 };
 
-struct bpe_merge {
+struct trained_merge {
     int32_t left, right; /* token ids */
 };
 
@@ -47,11 +47,11 @@ struct bpe_trained {
     size_t *ends;             /* owned; where the string of each id ends in `text` */
     int32_t size;             /* tokens */
     int32_t special_count;    /* distinct specials: ids 0 to special_count - 1 */
-    struct bpe_merge *merges; /* owned; in order */
+    struct trained_merge *merges; /* owned; in order */
     int32_t merge_count;
 };
 
-enum status bpe_train(struct bpe_trained *out, const struct bpe_word *words,
+enum status bpe_train(struct bpe_trained *out, const struct counted_word *words,
                       size_t word_count, const struct bpe_train_options *options,
                       struct error *err) MUST_CHECK;
 /* The string of token `id`, not NUL-terminated. */

@@ -197,17 +197,17 @@ enum status word_table_merge(struct word_table *table, const struct word_table *
     return OK;
 }
 
-enum status word_table_words(const struct word_table *table, struct bpe_word **words,
+enum status word_table_words(const struct word_table *table, struct counted_word **words,
                              struct error *err) {
     *words = malloc((table->distinct + 1) * sizeof **words);
     if (!*words)
         return error_set(err, ERR_MEMORY, "out of memory for %zu words", table->distinct);
-    struct bpe_word *to = *words;
+    struct counted_word *to = *words;
     for (size_t i = 0; i < (size_t)1 << table->bits; i++) {
         const struct word_entry *e = &table->entries[i];
         if (e->key.high == 0)
             continue;
-        *to = (struct bpe_word){(const unsigned char *)&e->key,
+        *to = (struct counted_word){(const unsigned char *)&e->key,
                                 (size_t)(e->key.high >> LENGTH_SHIFT), e->count};
         if (is_long(e->key))
             to->bytes = long_word(table, e->key, &to->length);

@@ -42,7 +42,7 @@ enum status word_table_merge(struct word_table *table, const struct word_table *
                              struct error *err) MUST_CHECK;
 /* The `distinct` words of a settled table, in no particular order; they live as long as
  * the table. The caller frees *words. */
-enum status word_table_words(const struct word_table *table, struct bpe_word **words,
+enum status word_table_words(const struct word_table *table, struct counted_word **words,
                              struct error *err) MUST_CHECK;
 void word_table_close(struct word_table *table);
 
