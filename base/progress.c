@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,6 +25,12 @@ static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+enum progress_mode progress_mode_named(const char *word) {
+    if (strcmp(word, "always") == 0)
+        return PROGRESS_ALWAYS;
+    return strcmp(word, "never") == 0 ? PROGRESS_NEVER : PROGRESS_AUTO;
 }
 
 struct progress *progress_open(enum progress_mode mode, const char *label,

@@ -16,6 +16,10 @@ enum progress_mode {
     PROGRESS_NEVER
 }; /* AUTO: a bar iff isatty(2) */
 
+/* Of the words of a --progress option: auto, always or never. */
+#define PROGRESS_WORDS "auto|always|never"
+enum progress_mode progress_mode_named(const char *word);
+
 struct progress; /* NULL is a valid progress that shows nothing */
 
 /* `unit` is counted ("tokens", "bytes", "steps"); total 0 = unknown. NULL when out of
