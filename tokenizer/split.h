@@ -11,5 +11,10 @@
 
 /* End of the pre-token that starts at `start` < `length`; the text ends at `length`. */
 size_t split_next(const unsigned char *text, size_t start, size_t length);
+/* The same for up to `max` pre-tokens in a row from `start` on: their ends, and how many
+ * there are. The text has to be whole up to `length`: a word at the end of a block may go
+ * on in the next. */
+size_t split_spans(const unsigned char *text, size_t start, size_t length, size_t *ends,
+                   size_t max);
 
 #endif

@@ -13,17 +13,10 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/notice.h"
+#include "tokenizer/ids.h"
 
 struct tokenizer;
 struct tokenizer_cache; /* pre-tokens already encoded, bounded; one a thread */
-
-/* A growing list of ids. */
-struct ids {
-    int32_t *items; /* owned */
-    size_t count, capacity;
-};
-void ids_free(struct ids *ids);
-enum status ids_reserve(struct ids *ids, size_t more, struct error *err) MUST_CHECK;
 
 struct special_ids { /* -1 where the vocabulary has no such token */
     int32_t bos, pad, eos, unk, mask;

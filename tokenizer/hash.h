@@ -1,0 +1,31 @@
+/* hash - 64-bit hashes of bytes and of pairs for the tables of the tokenizer.
+ *
+ * Not keyed: a text made to collide slows a table down to its probe limit, it never makes
+ * a wrong answer. */
+#ifndef TOKENIZER_HASH_H
+#define TOKENIZER_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Multiplies and folds: every input bit reaches the low bits. */
+static inline uint64_t hash_mix(uint64_t a, uint64_t b) {
+    uint64_t x = (a ^ 0x9E3779B97F4A7C15u) * 0xD6E8FEB86659FD93u;
+    x = (x ^ x >> 32 ^ b) * 0xA0761D6478BD642Fu;
+    return x ^ x >> 32;
+}
+
+static inline uint64_t hash_bytes(const void *bytes, size_t length) {
+    const unsigned char *at = bytes;
+    uint64_t hash = length, eight = 0;
+    for (; length >= 8; at += 8, length -= 8) {
+        memcpy(&eight, at, 8);
+        hash = hash_mix(hash, eight);
+    }
+    eight = 0;
+    memcpy(&eight, at, length);
+    return hash_mix(hash, eight);
+}
+
+#endif

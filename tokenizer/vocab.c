@@ -1,0 +1,143 @@
+/* vocab - token strings and their ids. */
+#include "tokenizer/vocab.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tokenizer/bytes.h"
+#include "tokenizer/hash.h"
+
+static enum status no_memory(struct error *err) {
+    return error_set(err, ERR_MEMORY, "out of memory for the vocabulary");
+}
+
+/* The slot that holds the text, or the empty one where it belongs. */
+static size_t find_slot(const struct vocab *v, const char *text, size_t length) {
+    size_t mask = v->slot_count - 1;
+    size_t slot = hash_bytes(text, length) & mask;
+    for (; v->slots[slot] >= 0; slot = (slot + 1) & mask) {
+        const struct vocab_entry *e = &v->entries[v->slots[slot]];
+        if (e->text_length == length && !memcmp(v->text.data + e->text, text, length))
+            break;
+    }
+    return slot;
+}
+
+static enum status rehash(struct vocab *v, size_t slot_count, struct error *err) {
+    int32_t *slots = malloc(slot_count * sizeof *slots);
+    if (!slots)
+        return no_memory(err);
+    memset(slots, 0xFF, slot_count * sizeof *slots);
+    free(v->slots);
+    v->slots = slots;
+    v->slot_count = slot_count;
+    for (int32_t id = 0; id < v->size; id++) {
+        const struct vocab_entry *e = &v->entries[id];
+        if (e->present)
+            slots[find_slot(v, v->text.data + e->text, e->text_length)] = id;
+    }
+    return OK;
+}
+
+static enum status grow_entries(struct vocab *v, int32_t capacity, struct error *err) {
+    if (capacity <= v->capacity)
+        return OK;
+    struct vocab_entry *entries = realloc(v->entries, (size_t)capacity * sizeof *entries);
+    if (!entries)
+        return no_memory(err);
+    memset(entries + v->capacity, 0, (size_t)(capacity - v->capacity) * sizeof *entries);
+    v->entries = entries;
+    v->capacity = capacity;
+    return OK;
+}
+
+enum status vocab_reserve(struct vocab *v, size_t entries, struct error *err) {
+    size_t wanted = (size_t)v->count + entries;
+    if (wanted > VOCAB_MAX_ID)
+        return error_set(err, ERR_INPUT, "more than %d tokens", VOCAB_MAX_ID);
+    TRY(grow_entries(v, (int32_t)wanted, err));
+    size_t slot_count = v->slot_count ? v->slot_count : 64;
+    while (slot_count < 2 * wanted)
+        slot_count *= 2;
+    return slot_count == v->slot_count ? OK : rehash(v, slot_count, err);
+}
+
+/* Adds both forms of the token to the buffers and describes them in *e. */
+static enum status store(struct vocab *v, struct vocab_entry *e, const char *text,
+                         size_t length, struct error *err) {
+    if (v->text.length + length + 1 > UINT32_MAX)
+        return error_set(err, ERR_INPUT, "token strings of more than 4 GiB");
+    e->text = (uint32_t)v->text.length;
+    e->text_length = (uint32_t)length;
+    e->bytes = (uint32_t)v->bytes.length;
+    TRY(buffer_add(&v->text, text, length, err));
+    TRY(buffer_add(&v->text, "", 1, err));
+    TRY(buffer_reserve(&v->bytes, length, err));
+    unsigned char *bytes = (unsigned char *)v->bytes.data + v->bytes.length;
+    size_t mapped = bytes_from_text(bytes, text, length);
+    e->mapped = mapped != SIZE_MAX && length > 0;
+    if (mapped == SIZE_MAX)
+        return e->bytes_length = (uint32_t)length,
+               buffer_add(&v->bytes, text, length, err);
+    e->bytes_length = (uint32_t)mapped;
+    v->bytes.length += mapped;
+    return OK;
+}
+
+enum status vocab_add(struct vocab *v, const char *text, size_t length, int64_t id,
+                      struct error *err) {
+    if (id < 0 || id > VOCAB_MAX_ID)
+        return error_set(err, ERR_INPUT, "token '%.*s': id %lld is not in 0 to %d",
+                         (int)(length < 80 ? length : 80), text, (long long)id,
+                         VOCAB_MAX_ID);
+    if (2 * (size_t)(v->count + 1) > v->slot_count)
+        TRY(vocab_reserve(v, (size_t)v->count + 32, err));
+    if (id >= v->capacity)
+        TRY(grow_entries(v, (int32_t)(id + id / 2 + 1), err));
+    struct vocab_entry *e = &v->entries[id];
+    if (e->present)
+        return error_set(err, ERR_INPUT, "id %lld is given to '%s' and to '%.*s'",
+                         (long long)id, v->text.data + e->text,
+                         (int)(length < 80 ? length : 80), text);
+    size_t slot = find_slot(v, text, length);
+    if (v->slots[slot] >= 0)
+        return error_set(err, ERR_INPUT, "token '%.*s' has two ids, %d and %lld",
+                         (int)(length < 80 ? length : 80), text, v->slots[slot],
+                         (long long)id);
+    TRY(store(v, e, text, length, err));
+    e->present = true;
+    v->slots[slot] = (int32_t)id;
+    v->count++;
+    if (id >= v->size)
+        v->size = (int32_t)id + 1;
+    return OK;
+}
+
+void vocab_free(struct vocab *v) {
+    free(v->entries);
+    free(v->slots);
+    buffer_free(&v->text);
+    buffer_free(&v->bytes);
+    *v = (struct vocab){0};
+}
+
+int32_t vocab_find(const struct vocab *v, const char *text, size_t length) {
+    return v->slot_count ? v->slots[find_slot(v, text, length)] : -1;
+}
+
+bool vocab_has(const struct vocab *v, int32_t id) {
+    return id >= 0 && id < v->size && v->entries[id].present;
+}
+
+const char *vocab_text(const struct vocab *v, int32_t id, size_t *length) {
+    assert(vocab_has(v, id));
+    *length = v->entries[id].text_length;
+    return v->text.data + v->entries[id].text;
+}
+
+const unsigned char *vocab_bytes(const struct vocab *v, int32_t id, size_t *length) {
+    assert(vocab_has(v, id));
+    *length = v->entries[id].bytes_length;
+    return (const unsigned char *)v->bytes.data + v->entries[id].bytes;
+}

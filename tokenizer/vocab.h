@@ -1,0 +1,49 @@
+/* vocab - token strings and their ids.
+ *
+ * A token is a string, usually in the byte alphabet (bytes.h). Ids may have gaps. Every
+ * token also has its bytes: those its characters stand for, or its own UTF-8 when a
+ * character is not in the alphabet, which is what decoding writes. */
+#ifndef TOKENIZER_VOCAB_H
+#define TOKENIZER_VOCAB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+#define VOCAB_MAX_ID ((1 << 24) - 1) /* above every known vocabulary */
+
+struct vocab_entry {
+    uint32_t text, text_length;   /* in vocab.text, followed by a NUL */
+    uint32_t bytes, bytes_length; /* in vocab.bytes */
+    bool present;
+    bool mapped;  /* all of its characters are in the byte alphabet, at least one */
+    bool extra;   /* an added token that is not in the model's vocabulary */
+    bool special; /* dropped by skip_special_tokens */
+};
+
+struct vocab {
+    struct vocab_entry *entries; /* by id, owned */
+    int32_t size, capacity;      /* largest id + 1 */
+    int32_t count;               /* entries present */
+    struct buffer text, bytes;
+    int32_t *slots; /* hash of text -> id, -1 empty, owned */
+    size_t slot_count;
+};
+
+/* Memory for `entries` more tokens at once; optional. */
+enum status vocab_reserve(struct vocab *v, size_t entries, struct error *err) MUST_CHECK;
+/* ERR_INPUT when the string or the id is there already, or the id is out of range. */
+enum status vocab_add(struct vocab *v, const char *text, size_t length, int64_t id,
+                      struct error *err) MUST_CHECK;
+void vocab_free(struct vocab *v);
+
+int32_t vocab_find(const struct vocab *v, const char *text, size_t length); /* -1: none */
+bool vocab_has(const struct vocab *v, int32_t id);
+/* The string of a present id, NUL-terminated. */
+const char *vocab_text(const struct vocab *v, int32_t id, size_t *length);
+const unsigned char *vocab_bytes(const struct vocab *v, int32_t id, size_t *length);
+
+#endif

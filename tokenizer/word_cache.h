@@ -1,0 +1,101 @@
+/* word_cache - words already encoded, so that a word seen again costs one cache line.
+ *
+ * Words of up to 15 bytes lie in a two-way table: the key is the text and its length in
+ * 16 bytes, up to four ids lie beside it. More ids, and longer words, lie in a store that
+ * the tables point into. Memory is fixed: a full bucket replaces one of its words, a full
+ * store empties the cache back to its seed. What is cached never changes a result. */
+#ifndef TOKENIZER_WORD_CACHE_H
+#define TOKENIZER_WORD_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/error.h"
+
+enum {
+    WORD_KEY_BYTES = 15,
+    WORD_SLOT_IDS = 4,
+    WORD_BUCKET_WAYS = 2,
+    WORD_LONGEST = 1024 /* bytes; longer words are not remembered */
+};
+
+/* The bytes of a word, then zeros; the length in the last byte. */
+struct word_key {
+    uint64_t low, high;
+};
+
+struct word_slot {
+    struct word_key key; /* high 0: empty */
+    /* -1 after the last one. ids[0] < -1: ~ids[0] is the place of {count, ids} in the
+     * store. */
+    int32_t ids[WORD_SLOT_IDS];
+};
+
+struct word_bucket { /* one cache line */
+    struct word_slot ways[WORD_BUCKET_WAYS];
+};
+
+struct word_cache {
+    struct word_bucket *buckets; /* owned */
+    unsigned shift;              /* 64 - log2(number of buckets) */
+    struct word_long *longs;     /* owned */
+    int32_t *store;              /* owned */
+    size_t store_used, store_size;
+};
+
+/* 2^log2_buckets buckets, 3 <= log2_buckets <= 20, and 104 bytes a bucket in all. */
+enum status word_cache_open(struct word_cache *c, unsigned log2_buckets,
+                            struct error *err) MUST_CHECK;
+void word_cache_close(struct word_cache *c);
+/* Makes the cache hold what `seed` holds: a cache of the same size with nothing in its
+ * store. */
+void word_cache_reset(struct word_cache *c, const struct word_cache *seed);
+
+/* The ids of a word of at least one byte; NULL when it is not here. */
+const int32_t *word_cache_find(const struct word_cache *c, const unsigned char *word,
+                               size_t length, size_t *count);
+/* Remembers a word if it is not too long. False: the store is full, reset first. */
+bool word_cache_add(struct word_cache *c, const unsigned char *word, size_t length,
+                    const int32_t *ids, size_t count);
+
+/* For loops over short words: the key (length 1 to WORD_KEY_BYTES), its bucket to
+ * prefetch, and the slot in it (NULL: not here). */
+static inline struct word_key word_key_of(const unsigned char *word, size_t length) {
+    struct word_key key = {0, 0};
+    memcpy(&key, word, length);
+    key.high |= (uint64_t)length << 56;
+    return key;
+}
+
+/* The same, reading 16 bytes whatever the length is; all must be readable. */
+static inline struct word_key word_key_of_16(const unsigned char *word, size_t length) {
+    static const unsigned char keep[32] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF,
+                                           0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF,
+                                           0xFF, 0xFF, 0xFF, 0xFF};
+    struct word_key key, mask;
+    memcpy(&key, word, sizeof key);
+    memcpy(&mask, keep + 16 - length, sizeof mask);
+    key.low &= mask.low;
+    key.high = (key.high & mask.high) | (uint64_t)length << 56;
+    return key;
+}
+
+static inline struct word_bucket *word_cache_bucket(const struct word_cache *c,
+                                                    struct word_key key) {
+    uint64_t hash = (key.low ^ key.high * 0x9E3779B97F4A7C15u) * 0xD6E8FEB86659FD93u;
+    hash = (hash ^ hash >> 32) * 0xA0761D6478BD642Fu;
+    return &c->buckets[hash >> c->shift];
+}
+
+static inline const struct word_slot *word_bucket_find(const struct word_bucket *bucket,
+                                                       struct word_key key) {
+    for (int way = 0; way < WORD_BUCKET_WAYS; way++)
+        if (bucket->ways[way].key.low == key.low &&
+            bucket->ways[way].key.high == key.high)
+            return &bucket->ways[way];
+    return NULL;
+}
+
+#endif
