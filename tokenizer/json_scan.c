@@ -91,7 +91,7 @@ static enum status escape(struct json_scan *s, struct error *err) {
     if (c != 'u')
         return json_scan_expected(s, "an escape (\" \\ / b f n r t u)", err);
     s->at++;
-    uint32_t code;
+    uint32_t code = 0;
     TRY(unicode_escape(s, &code, err));
     char utf8[4];
     return buffer_add(&s->unescaped, utf8, unicode_encode(code, utf8), err);
