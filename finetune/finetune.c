@@ -26,7 +26,11 @@ struct job {
     int64_t steps_per_epoch, rows_per_step;
     bool evaluated; /* the warning about one class comes once */
     char fingerprint[512];
+    json_t *run_config;
 };
+
+/* The rows as options_to_json takes them. */
+static const struct command finetune_options_only = {.options = finetune_option_table};
 
 static void default_number(double *value, double fallback) {
     if (isnan(*value))
@@ -262,9 +266,10 @@ static void take_results(const struct job *j, const struct trainer_result *train
     }
 }
 
-static enum status run(struct job *j, struct device *device,
-                       struct finetune_result *result, struct error *err) {
-    struct trainer_result trained;
+/* Everything up to the first step. */
+static enum status prepare(struct job *j, struct device *device, struct error *err) {
+    const struct trainer_options output = trainer_options(&j->options);
+    TRY(trainer_check_output(&output, err));
     take_task_defaults(&j->options, j->task);
     TRY(open_model(j, device, err));
     TRY(read_data(j, err));
@@ -274,12 +279,21 @@ static enum status run(struct job *j, struct device *device,
     TRY(lay_out(j, err));
     make_fingerprint(j);
     describe(j);
+    j->run_config = options_to_json(&finetune_options_only, &j->options);
+    return j->run_config ? OK : error_set(err, ERR_MEMORY, "out of memory");
+}
+
+static enum status run(struct job *j, struct device *device,
+                       struct finetune_result *result, struct error *err) {
+    struct trainer_result trained;
+    TRY(prepare(j, device, err));
     const struct trainer_options options = trainer_options(&j->options);
     const struct trainer_job trainer_job = {.self = j,
                                             .micro = train_micro,
                                             .evaluate = evaluate,
                                             .writer = {save_files, j},
-                                            .fingerprint = j->fingerprint};
+                                            .fingerprint = j->fingerprint,
+                                            .run_config = j->run_config};
     TRY(trainer_run(&options, &trainer_job, &j->classifier.parameters, device, j->notices,
                     &trained, err));
     take_results(j, &trained, result);
@@ -295,5 +309,6 @@ enum status finetune_run(const struct finetune_options *options, const struct ta
     for (int i = 0; i < MOST_SPLITS; i++)
         split_free(&j.eval[i]);
     classifier_close(&j.classifier);
+    json_decref(j.run_config);
     return status;
 }

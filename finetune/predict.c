@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/interrupt.h"
 #include "base/options.h"
 #include "encoder/loss.h"
 #include "finetune/classifier.h"
@@ -137,7 +136,6 @@ static enum status predict_lines(struct predictor *p, struct reader *r,
     for (;;) {
         char *line;
         size_t length;
-        TRY(interrupt_stop());
         TRY(reader_line(r, &line, &length, err));
         if (!line)
             return answer(p, err);
