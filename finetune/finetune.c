@@ -209,12 +209,6 @@ static enum status save_files(void *self, const char *directory, struct error *e
     return classifier_save_files(&j->classifier, directory, err);
 }
 
-static enum progress_mode progress_mode(const char *word) {
-    if (strcmp(word, "always") == 0)
-        return PROGRESS_ALWAYS;
-    return strcmp(word, "never") == 0 ? PROGRESS_NEVER : PROGRESS_AUTO;
-}
-
 static struct trainer_options trainer_options(const struct finetune_options *o) {
     return (struct trainer_options){
         .output = o->output,
@@ -233,7 +227,7 @@ static struct trainer_options trainer_options(const struct finetune_options *o) 
         .keep_best = true,
         .resume = o->resume,
         .overwrite = o->overwrite,
-        .progress = progress_mode(o->progress),
+        .progress = progress_mode_named(o->progress),
     };
 }
 

@@ -77,7 +77,7 @@ const struct option finetune_option_table[] = {
      "of the new head, the order of rows and dropout", false},
     {"threads", OPTION_INTEGER, FIELD(threads), "0", 0, 4096, NULL, run,
      "threads; 0 = as many as the process may use", false},
-    {"progress", OPTION_CHOICE, FIELD(progress), "auto", 0, 0, "auto|always|never", run,
+    {"progress", OPTION_CHOICE, FIELD(progress), "auto", 0, 0, PROGRESS_WORDS, run,
      "progress bar; auto = on a terminal", false},
     {NULL, OPTION_FLAG, 0, NULL, 0, 0, NULL, NULL, NULL, false},
 };

@@ -32,6 +32,7 @@ void results_add(struct trainer_metrics *out, const struct score *score, double 
     for (int i = 0; i < score->count; i++)
         add_value(out, score->metrics[i].name, score->metrics[i].value, second);
     add_value(out, "loss", loss, second);
+    add_value(out, "one_class", score->one_class_predicted, second);
 }
 
 static double find_value(const struct trainer_metrics *from, const char *metric,
@@ -52,7 +53,7 @@ void results_take(struct finetune_split_result *split, const struct trainer_metr
         score->metrics[i].value = find_value(from, score->metrics[i].name, second);
     score->combined = find_value(
         from, score->count > 1 ? "combined_score" : score->metrics[0].name, second);
-    score->one_class_predicted = false;
+    score->one_class_predicted = find_value(from, "one_class", second) == 1;
     split->loss = find_value(from, "loss", second);
 }
 

@@ -7,7 +7,8 @@
 #include "finetune/finetune.h"
 
 /* Appends an evaluation of one split to `out` in Hugging Face's words: eval_<metric>,
- * eval_combined_score first when there are several, eval_loss; `second` adds "_mm". */
+ * eval_combined_score first when there are several, eval_loss, eval_one_class (1 = every
+ * prediction is the same class); `second` adds "_mm". */
 void results_add(struct trainer_metrics *out, const struct score *score, double loss,
                  bool second);
 /* The other way: fills score and loss of `split` from the metrics of an evaluation. The
