@@ -79,12 +79,13 @@ void rng_normal(uint32_t a, uint32_t b, float out[2]) {
     out[1] = (float)(radius * sin(angle));
 }
 
-/* A permutation of 0..2^(2 * half_bits)-1: four Feistel rounds, Philox the round function
- * (Luby and Rackoff 1988: four rounds of a good function look random). */
+/* A permutation of 0..2^(2 * half_bits)-1: Feistel rounds, Philox the round function
+ * (Luby and Rackoff 1988: four rounds of a good function look random; six, because the
+ * halves are small). */
 static uint64_t feistel(struct rng r, unsigned half_bits, uint64_t x) {
     const uint32_t mask = (uint32_t)((UINT64_C(1) << half_bits) - 1);
     uint32_t left = (uint32_t)(x >> half_bits), right = (uint32_t)x & mask;
-    for (uint32_t round = 0; round < 4; round++) {
+    for (uint32_t round = 0; round < 6; round++) {
         const uint32_t mixed = rng_draw(r, round, right, half_bits, 0).word[0] & mask;
         const uint32_t next = left ^ mixed;
         left = right;
@@ -94,11 +95,12 @@ static uint64_t feistel(struct rng r, unsigned half_bits, uint64_t x) {
 }
 
 uint64_t rng_permute(struct rng r, uint64_t n, uint64_t position) {
-    unsigned half_bits = 1;
+    unsigned half_bits =
+        4; /* halves of 1 or 2 bits do not mix: few items, unfair orders */
     while (half_bits < 32 && (UINT64_C(1) << (2 * half_bits)) < n)
         half_bits++;
     uint64_t item = position;
-    do /* walk the cycle back into 0..n-1; the domain is below 4 n, so a few steps */
+    do /* walk the cycle back into 0..n-1; the domain is below 4 n, or 256 */
         item = feistel(r, half_bits, item);
     while (item >= n);
     return item;

@@ -16,7 +16,8 @@ while read -r folder seen; do
     [ -n "$folder" ] || continue
     number=$((number + 1))
     allowed=$(echo "$seen" | tr ' ' '|')
-    wrong=$(grep -nE '^ *# *include *"' "$folder"/*.[ch] | grep -vE "\"($allowed)/[^\"]*\"")
+    wrong=$(grep -nE '^ *# *include *"' "$folder"/*.[ch] |
+        grep -vE "\"($allowed)/[^\"]*\"")
     if [ -z "$wrong" ]; then
         echo "ok $number - $folder includes only $seen"
     else

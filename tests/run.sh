@@ -13,10 +13,12 @@ export LIMIT="${LIMIT:-300}" CMOCKA_MESSAGE_OUTPUT=TAP logs
 # Programs share the cores: waiting threads must sleep, not spin.
 export OMP_WAIT_POLICY=passive
 export ASAN_OPTIONS=detect_stack_use_after_return=1
-export UBSAN_OPTIONS=print_stacktrace=1 LSAN_OPTIONS=suppressions=tests/lsan.supp:print_suppressions=0
+export UBSAN_OPTIONS=print_stacktrace=1
+export LSAN_OPTIONS=suppressions=tests/lsan.supp:print_suppressions=0
 
 printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} sh -c '
-    log=$logs/$(basename {})
+    name=$(basename {})
+    log=$logs/$name
     start=$(date +%s)
     timeout -k 5 "$LIMIT" ./{} >"$log" 2>&1 </dev/null
     code=$?
@@ -25,10 +27,14 @@ printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} sh -c '
     [ $code = 124 ] && echo "# not done after $LIMIT s" >>"$log"
     [ $code != 0 ] && [ "$failed" = 0 ] && failed=1
     echo "$passed $failed" >"$log.count"
-    echo "$(basename {}): $passed passed, $failed failed, $(($(date +%s) - start)) s"
-    [ "$failed" = 0 ] || { grep -v "^ok " "$log"; echo "($(basename {}): exit code $code)"; }
+    echo "$name: $passed passed, $failed failed, $(($(date +%s) - start)) s"
+    [ "$failed" = 0 ] || grep -v "^ok " "$log" | sed "s/^/  $name: /"
+    [ "$code" = 0 ] || echo "  $name: exit code $code"
     exit 0'
 
 cat "$logs"/*.count |
     awk '{ passed += $1; failed += $2 }
-         END { printf "%d passed, %d failed\n", passed, failed; exit failed > 0 || !passed }'
+         END {
+             printf "%d passed, %d failed\n", passed, failed
+             exit failed > 0 || !passed
+         }'

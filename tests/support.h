@@ -1,0 +1,45 @@
+/* support - what several tests need: cmocka with its includes, a folder to write in,
+ * files in it, and errors compared as whole sentences. */
+#ifndef TESTS_SUPPORT_H
+#define TESTS_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* cmocka wants the four above. */
+#include <cmocka.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+/* A new folder of this process under $TMPDIR, the same for every call, removed with all
+ * in it at exit. */
+const char *support_folder(void);
+/* "<folder>/<name>"; the text stays valid for the next 8 calls. */
+const char *support_path(const char *name);
+/* Writes `length` bytes (or a text) to support_path(name) and returns that path. */
+const char *support_write_bytes(const char *name, const void *bytes, size_t length);
+const char *support_write(const char *name, const char *text);
+/* The same bytes as a gzip file of one member; `append` adds the member to what is there.
+ */
+const char *support_write_gzip(const char *name, const char *text, int append);
+/* The whole file; the caller frees it with buffer_free. */
+struct buffer support_read(const char *path);
+
+/* Checks status and sentence of an error. "*" in `expected` stands for any characters. */
+void support_assert_error(const struct error *err, enum status status,
+                          const char *expected);
+/* Fails with the error's sentence unless `status` is OK. */
+#define SUPPORT_OK(call, err)                      \
+    do {                                           \
+        if ((call) != OK)                          \
+            fail_msg("%s: %s", #call, (err).text); \
+    } while (0)
+
+/* Runs a shell command; stdout and stderr are appended where a buffer is given. Returns
+ * the exit code, or 128 + the signal. */
+int support_run(const char *command, struct buffer *out, struct buffer *errors);
+
+#endif
