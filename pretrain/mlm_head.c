@@ -63,11 +63,6 @@ void mlm_head_layout(struct mlm_head *h, struct arena *arena, int64_t max_rows,
 
 int64_t mlm_head_logit_rows(const struct mlm_head *h) { return h->logit_rows; }
 
-/* `count` rows of t from row `first`. */
-static struct tensor piece(struct tensor t, int64_t first, int64_t count) {
-    return tensor_f32(tensor_floats(t) + first * t.columns, count, t.columns);
-}
-
 static void clear_rows(struct tensor t, int64_t first) {
     memset(tensor_floats(t) + first * t.columns, 0,
            (size_t)((t.rows - first) * t.columns) * sizeof(float));
@@ -106,14 +101,14 @@ struct tensor mlm_head_forward(struct mlm_head *h, struct tensor hidden) {
 static double piece_loss(struct mlm_head *h, const int32_t *labels, int64_t first,
                          int64_t count, int64_t real, bool want_gradient) {
     const struct tensor logits = tensor_head(h->logits, count);
-    const struct tensor normed = piece(h->normed, first, count);
+    const struct tensor normed = tensor_rows(h->normed, first, count);
     linear_forward(&h->decoder, logits, normed);
     const double loss = loss_cross_entropy(tensor_head(logits, real), labels + first,
                                            want_gradient, h->threads);
     if (!want_gradient)
         return loss;
     clear_rows(logits, real);
-    linear_backward(&h->decoder, piece(h->dnormed, first, count), logits, normed);
+    linear_backward(&h->decoder, tensor_rows(h->dnormed, first, count), logits, normed);
     return loss;
 }
 
