@@ -1,0 +1,60 @@
+/* capture - standard streams into files of the test's folder and back. */
+#include "tests/capture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka.h wants the four above */
+#include <cmocka.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/folder.h"
+
+int capture_redirect(int standard, int file) {
+    fflush(stdout);
+    int saved = dup(standard);
+    assert_true(saved >= 0 && dup2(file, standard) == standard);
+    return saved;
+}
+
+void capture_restore(int standard, int saved) {
+    fflush(stdout);
+    dup2(saved, standard);
+    close(saved);
+}
+
+static int create(const char *path) {
+    int file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    assert_true(file >= 0);
+    return file;
+}
+
+struct captured capture(void **state, int (*command)(int argc, char **argv),
+                        const char *input, const char *const *words) {
+    const char *argv[64];
+    int argc = 0, saved[3];
+    for (; words[argc]; argc++)
+        argv[argc] = words[argc];
+    const char *in = folder_write_text(state, "stdin", input),
+               *out = folder_path(state, "stdout"), *err = folder_path(state, "stderr");
+    const int files[3] = {open(in, O_RDONLY), create(out), create(err)};
+    for (int i = 0; i < 3; i++)
+        saved[i] = capture_redirect(i, files[i]);
+    struct captured c = {.code = command(argc, (char **)argv)};
+    for (int i = 0; i < 3; i++) {
+        capture_restore(i, saved[i]);
+        close(files[i]);
+    }
+    c.out = folder_read(out);
+    c.err = folder_read(err);
+    return c;
+}
+
+void captured_free(struct captured *c) {
+    free(c->out);
+    free(c->err);
+}
