@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "glue/dataset.h"
-#include "glue/evaluate.h"
 #include "glue/glue.h"
+#include "glue/scoring.h"
 
 static const char *const zero_one[] = {"0", "1"};
 static const char *const acceptability[] = {"unacceptable", "acceptable"};
@@ -141,19 +141,19 @@ static const char *const mnli_dev[] = {"dev_matched", "dev_mismatched", NULL};
 
 /* Rate and batch are those of fairseq's RoBERTa-base fine-tuning, which also gives 10
  * epochs and 6 % of warm-up; it has none for WNLI, which takes RTE's. */
-#define TASK(id, shown, names, classes, pair, evals, rate, batch)        \
-    static const struct task id##_task = {.name = #id,                   \
-                                          .title = shown,                \
-                                          .labels = names,               \
-                                          .num_labels = classes,         \
-                                          .is_pair = pair,               \
-                                          .eval_splits = evals,          \
-                                          .learning_rate = rate,         \
-                                          .batch_size = batch,           \
-                                          .num_train_epochs = 10,        \
-                                          .warmup_ratio = 0.06,          \
-                                          .read = dataset_read,          \
-                                          .score = evaluate_predictions, \
+#define TASK(id, shown, names, classes, pair, evals, rate, batch)    \
+    static const struct task id##_task = {.name = #id,               \
+                                          .title = shown,            \
+                                          .labels = names,           \
+                                          .num_labels = classes,     \
+                                          .is_pair = pair,           \
+                                          .eval_splits = evals,      \
+                                          .learning_rate = rate,     \
+                                          .batch_size = batch,       \
+                                          .num_train_epochs = 10,    \
+                                          .warmup_ratio = 0.06,      \
+                                          .read = dataset_read,      \
+                                          .score = scoring_evaluate, \
                                           .row = &id};
 
 TASK(cola, "CoLA", acceptability, 2, false, dev, 1e-5, 16)

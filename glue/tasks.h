@@ -20,7 +20,7 @@ struct glue_split {
     int64_t rows;       /* of the official file, malformed ones not counted */
 };
 
-enum glue_metric { /* rows of the table in evaluate.c */
+enum glue_metric { /* rows of the table in scoring.c */
                    METRIC_NONE,
                    METRIC_MATTHEWS,
                    METRIC_ACCURACY,

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "glue/evaluate.h"
 #include "glue/glue.h"
+#include "glue/scoring.h"
 #include "glue/tasks.h"
 #include "tests/folder.h"
 

@@ -1,5 +1,5 @@
-/* evaluate - a task's score: which metrics its row names, and their mean. */
-#include "glue/evaluate.h"
+/* scoring - a task's score: which metrics its row names, and their mean. */
+#include "glue/scoring.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -50,11 +50,18 @@ static const struct {
     [METRIC_SPEARMAN] = {"spearmanr", "Spearman", spearman},
 };
 
-const char *evaluate_metric_title(const char *name) {
+const char *scoring_metric_title(const char *name) {
     for (int i = METRIC_NONE + 1; i < NUM_METRICS; i++)
         if (strcmp(metrics[i].name, name) == 0)
             return metrics[i].title;
     return name;
+}
+
+void scoring_prepare(const struct task *task, struct score *score) {
+    const enum glue_metric *row = tasks_row(task)->metrics;
+    *score = (struct score){.combined = NAN};
+    for (int i = 0; i < TASK_MAX_METRICS && row[i] != METRIC_NONE; i++)
+        score->metrics[score->count++] = (struct metric){metrics[row[i]].name, NAN};
 }
 
 static enum status check_labels(const struct task *task, const float *labels,
@@ -75,24 +82,24 @@ static bool is_constant(const double *x, size_t count) {
     return count > 0;
 }
 
-static enum status compute_all(const struct glue_row *row, struct rows r,
-                               struct score *out, struct error *err) {
+static enum status compute_all(const struct task *task, struct rows r, struct score *out,
+                               struct error *err) {
+    const struct glue_row *row = tasks_row(task);
     double sum = 0;
-    for (int i = 0; i < TASK_MAX_METRICS && row->metrics[i] != METRIC_NONE; i++) {
-        struct metric *metric = &out->metrics[out->count++];
-        metric->name = metrics[row->metrics[i]].name;
-        TRY(metrics[row->metrics[i]].compute(r, &metric->value, err));
-        if (i < row->num_official)
-            sum += metric->value;
+    scoring_prepare(task, out);
+    for (int i = 0; i < out->count; i++) {
+        double *value = &out->metrics[i].value;
+        TRY(metrics[row->metrics[i]].compute(r, value, err));
+        sum += i < row->num_official ? *value : 0;
     }
     out->combined = sum / row->num_official;
     out->one_class_predicted = is_constant(r.predictions, r.count);
     return OK;
 }
 
-enum status evaluate_predictions(const struct task *task, const float *predictions,
-                                 const float *labels, size_t count, struct score *out,
-                                 struct error *err) {
+enum status scoring_evaluate(const struct task *task, const float *predictions,
+                             const float *labels, size_t count, struct score *out,
+                             struct error *err) {
     *out = (struct score){0};
     TRY(check_labels(task, labels, count, err));
     double *x = calloc(count + 1, 2 * sizeof *x);
@@ -104,7 +111,7 @@ enum status evaluate_predictions(const struct task *task, const float *predictio
         y[i] = (double)labels[i];
     }
     const struct rows rows = {x, y, count, task->num_labels};
-    const enum status status = compute_all(tasks_row(task), rows, out, err);
+    const enum status status = compute_all(task, rows, out, err);
     free(x);
     return status;
 }

@@ -1,0 +1,146 @@
+/* command - normglue glue run and glue table. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "glue/glue.h"
+#include "glue/run.h"
+#include "glue/table.h"
+
+static enum status collect_all(const char *const *folders, int count,
+                               struct scores *models, struct error *err) {
+    for (int i = 0; i < count; i++)
+        TRY(scores_collect(&models[i], folders[i], err));
+    return OK;
+}
+
+static enum status print_table(const char *const *folders, int count, const char *format,
+                               struct error *err) {
+    struct buffer out = {0};
+    struct scores *models = calloc((size_t)count, sizeof *models);
+    if (!models)
+        return error_set(err, ERR_MEMORY, "out of memory: %d score folders", count);
+    enum status status = collect_all(folders, count, models, err);
+    if (status == OK)
+        status = table_write(models, count, format, &out, err);
+    if (status == OK)
+        fwrite(out.data, 1, out.length, stdout);
+    for (int i = 0; i < count; i++)
+        scores_free(&models[i]);
+    free(models);
+    buffer_free(&out);
+    return status;
+}
+
+/* The table comes also after a failure, of what there is. */
+static enum status run_and_print(const struct run_options *options,
+                                 const struct command *command, struct error *err) {
+    struct error failure;
+    const enum status status = run_plan(options, command, &notices_stderr, &failure);
+    *err = failure;
+    if (status == ERR_USAGE || status == ERR_INCOMPATIBLE)
+        return status;
+    const char *const folders[] = {options->finetune.output};
+    const enum status printed = print_table(folders, 1, options->format, err);
+    if (status != OK)
+        *err = failure;
+    return status != OK ? status : printed;
+}
+
+static int run_main(int argc, char **argv) {
+    struct option rows[RUN_MAX_OPTIONS];
+    struct run_options options = {0};
+    struct error err;
+    bool help = false;
+    run_option_rows(rows);
+    const struct command command = {
+        .name = "normglue glue run",
+        .usage = "--model DIR --data GLUE --output DIR [--tasks NAME,...] [--seeds N]",
+        .summary =
+            "Fine-tunes a model on GLUE tasks with several seeds and prints the "
+            "score table. Run again, it goes on where it was stopped.",
+        .epilog =
+            "Runs that fail are reported and the others go on. Example:\n\n"
+            "  normglue glue run --model run/ --data GLUE/ --tasks cola,rte "
+            "--seeds 5 --output scores/",
+        .options = rows,
+    };
+    enum status status = options_parse(&command, &options, argc, argv, NULL, &help, &err);
+    if (status == OK && help)
+        options_print_help(&command);
+    else if (status == OK)
+        status = run_and_print(&options, &command, &err);
+    return options_finish(&command, &options, status, &err);
+}
+
+struct table_options {
+    struct options_state *state;
+    const char *format;
+};
+
+static const struct option table_rows[] = {
+    {"format", OPTION_CHOICE, offsetof(struct table_options, format), "plain", 0, 0,
+     TABLE_FORMATS, "Output", "plain text, a Markdown table, or values for programs",
+     false},
+    {NULL, OPTION_FLAG, 0, NULL, 0, 0, NULL, NULL, NULL, false},
+};
+
+static const struct command table_command = {
+    .name = "normglue glue table",
+    .usage = "DIR... [--format plain|markdown|tsv|json]",
+    .summary =
+        "Prints the scores that normglue glue run left in one or more folders, a "
+        "model a folder, side by side.",
+    .options = table_rows,
+    .operands = "DIR...",
+};
+
+static int table_main(int argc, char **argv) {
+    struct table_options options = {0};
+    struct option_list folders = {0};
+    struct error err;
+    bool help = false;
+    enum status status =
+        options_parse(&table_command, &options, argc, argv, &folders, &help, &err);
+    if (status == OK && help)
+        options_print_help(&table_command);
+    else if (status == OK && folders.count == 0)
+        status = error_set(&err, ERR_USAGE, "expected a folder of scores, found none");
+    else if (status == OK)
+        status = print_table(folders.items, folders.count, options.format, &err);
+    return options_finish(&table_command, &options, status, &err);
+}
+
+static const struct {
+    const char *name, *help;
+    int (*main)(int argc, char **argv);
+} words[] = {
+    {"run", "fine-tune on tasks and seeds, then print the score table", run_main},
+    {"table", "print the scores of one or more models", table_main},
+};
+enum { NUM_WORDS = sizeof words / sizeof words[0] };
+
+static int print_help(void) {
+    printf("Usage: normglue glue run|table [OPTION]...\n\n");
+    for (int i = 0; i < NUM_WORDS; i++)
+        printf("  %-6s %s\n", words[i].name, words[i].help);
+    printf("\n'normglue glue run --help' lists the options of one.\n");
+    return fflush(stdout) == 0 ? OK : ERR_IO;
+}
+
+int glue_command(int argc, char **argv) {
+    const char *names[NUM_WORDS];
+    const char *word = argc > 0 ? argv[0] : "";
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        return print_help();
+    for (int i = 0; i < NUM_WORDS; i++) {
+        names[i] = words[i].name;
+        if (strcmp(word, words[i].name) == 0)
+            return words[i].main(argc - 1, argv + 1);
+    }
+    const char *near = options_nearest(word, names, NUM_WORDS);
+    fprintf(stderr, "normglue glue: expected 'run' or 'table', found '%s'%s%s%s\n", word,
+            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    fprintf(stderr, "Try 'normglue glue --help'.\n");
+    return ERR_USAGE;
+}
