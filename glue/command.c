@@ -35,11 +35,12 @@ static enum status print_table(const char *const *folders, int count, const char
 /* The table comes also after a failure, of what there is. */
 static enum status run_and_print(const struct run_options *options,
                                  const struct command *command, struct error *err) {
-    struct error failure;
-    const enum status status = run_plan(options, command, &notices_stderr, &failure);
-    *err = failure;
-    if (status == ERR_USAGE || status == ERR_INCOMPATIBLE)
+    bool has_begun;
+    const enum status status =
+        run_plan(options, command, &notices_stderr, &has_begun, err);
+    if (!has_begun)
         return status;
+    const struct error failure = *err;
     const char *const folders[] = {options->finetune.output};
     const enum status printed = print_table(folders, 1, options->format, err);
     if (status != OK)

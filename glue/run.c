@@ -301,7 +301,7 @@ static enum status make_plan(struct plan *p, struct error *err) {
 }
 
 enum status run_plan(const struct run_options *options, const struct command *command,
-                     const struct notices *notices, struct error *err) {
+                     const struct notices *notices, bool *has_begun, struct error *err) {
     struct plan p = {.options = options, .command = command, .notices = notices};
     enum status status = make_plan(&p, err);
     if (status == OK)
@@ -312,5 +312,6 @@ enum status run_plan(const struct run_options *options, const struct command *co
         device_close(p.device);
     }
     json_decref(p.settings);
+    *has_begun = p.num_started > 0;
     return status;
 }
