@@ -46,6 +46,11 @@ const char *support_path(const char *name) {
 
 const char *support_write_bytes(const char *name, const void *bytes, size_t length) {
     const char *path = support_path(name);
+    char parent[PATH_BYTES];
+    struct error err;
+    snprintf(parent, sizeof parent, "%s", path);
+    *strrchr(parent, '/') = '\0';
+    SUPPORT_OK(file_make_directory(parent, &err), err);
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(bytes, 1, length, file), length);

@@ -19,7 +19,8 @@
 const char *support_folder(void);
 /* "<folder>/<name>"; the text stays valid for the next 8 calls. */
 const char *support_path(const char *name);
-/* Writes `length` bytes (or a text) to support_path(name) and returns that path. */
+/* Writes `length` bytes (or a text) to support_path(name), making folders on the way, and
+ * returns that path. */
 const char *support_write_bytes(const char *name, const void *bytes, size_t length);
 const char *support_write(const char *name, const char *text);
 /* The same bytes as a gzip file of one member; `append` adds the member to what is there.

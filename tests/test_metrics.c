@@ -1,16 +1,11 @@
 /* test_metrics - metrics against scikit-learn and SciPy, and the edge cases. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/file.h"
 #include "glue/metrics.h"
+#include "tests/support.h"
 
 enum { MAX_VALUES = 64 };
 

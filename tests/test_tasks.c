@@ -1,19 +1,14 @@
 /* test_tasks - the nine rows, and reading each task's official layout with its quirks. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "base/file.h"
 #include "glue/glue.h"
 #include "glue/scoring.h"
 #include "glue/tasks.h"
-#include "tests/folder.h"
+#include "tests/support.h"
 
 struct heard {
     char last[512];
@@ -26,6 +21,22 @@ static void hear(void *self, const char *text) {
     heard->count++;
 }
 
+static const char data[] = "GLUE"; /* below the test's folder */
+
+static int fresh_folder(void **state) {
+    (void)state;
+    struct error err;
+    SUPPORT_OK(file_remove_tree(support_path(data), &err), err);
+    SUPPORT_OK(file_make_directory(support_path(data), &err), err);
+    return 0;
+}
+
+static void write_file(const char *name, const char *text) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", data, name);
+    support_write(path, text);
+}
+
 static const struct task *find(const char *name) {
     struct error err;
     const struct task *task = task_find(glue_tasks, name, &err);
@@ -33,24 +44,23 @@ static const struct task *find(const char *name) {
     return task;
 }
 
-static enum status read_split(void **state, const struct task *task, const char *split,
-                              int64_t limit, struct examples *out, struct heard *heard,
+static enum status read_split(const struct task *task, const char *split, int64_t limit,
+                              struct examples *out, struct heard *heard,
                               struct error *err) {
     const struct notices notices = {hear, heard};
     *heard = (struct heard){0};
-    return task->read(task, *state, split, limit, out, &notices, err);
+    return task->read(task, support_path(data), split, limit, out, &notices, err);
 }
 
 /* A file of `task` with its official header (if the file has one) and `rows`. */
-static void write_split(void **state, const struct task *task, const char *split,
-                        const char *rows) {
+static void write_split(const struct task *task, const char *split, const char *rows) {
     char text[4096], name[128];
     const struct glue_split *s = tasks_split(task, split);
     assert_non_null(s);
     snprintf(text, sizeof text, "%s%s%s", s->headerless ? "" : s->header,
              s->headerless ? "" : "\n", rows);
     snprintf(name, sizeof name, "%s/%s.tsv", tasks_row(task)->folder, split);
-    folder_write_text(state, name, text);
+    write_file(name, text);
 }
 
 static void names_are_found_in_any_spelling(void **state) {
@@ -140,13 +150,13 @@ static const struct {
      1},
 };
 
-static void check_layout(void **state, size_t i) {
+static void check_layout(size_t i) {
     struct error err = {0};
     struct examples e;
     struct heard heard;
     const struct task *task = find(layouts[i].task);
-    write_split(state, task, layouts[i].split, layouts[i].rows);
-    if (read_split(state, task, layouts[i].split, 0, &e, &heard, &err) != OK)
+    write_split(task, layouts[i].split, layouts[i].rows);
+    if (read_split(task, layouts[i].split, 0, &e, &heard, &err) != OK)
         fail_msg("%s %s: %s", layouts[i].task, layouts[i].split, err.text);
     assert_int_equal(heard.count, 0);
     assert_int_equal(e.count, layouts[i].count);
@@ -166,46 +176,49 @@ static void check_layout(void **state, size_t i) {
 }
 
 static void official_layouts_are_read(void **state) {
+    (void)state;
     for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++)
-        check_layout(state, i);
+        check_layout(i);
 }
 
 static void columns_follow_the_header_wherever_they_are(void **state) {
+    (void)state;
     struct error err;
     struct examples e;
     struct heard heard;
-    folder_write_text(state, "SST-2/dev.tsv", "index\tlabel\tsentence\n7\t1\tfine\n");
-    assert_int_equal(read_split(state, find("sst2"), "dev", 0, &e, &heard, &err), OK);
+    write_file("SST-2/dev.tsv", "index\tlabel\tsentence\n7\t1\tfine\n");
+    assert_int_equal(read_split(find("sst2"), "dev", 0, &e, &heard, &err), OK);
     assert_string_equal(e.items[0].text_a, "fine");
     assert_true(e.items[0].label == 1);
     examples_free(&e);
 }
 
 static void an_unknown_header_is_read_by_position_with_a_notice(void **state) {
+    (void)state;
     struct error err;
     struct examples e;
     struct heard heard;
-    folder_write_text(state, "RTE/dev.tsv",
-                      "id\tpremise\tguess\tgold\n0\ta\tb\tentailment\n");
-    assert_int_equal(read_split(state, find("rte"), "dev", 0, &e, &heard, &err), OK);
+    write_file("RTE/dev.tsv", "id\tpremise\tguess\tgold\n0\ta\tb\tentailment\n");
+    assert_int_equal(read_split(find("rte"), "dev", 0, &e, &heard, &err), OK);
     assert_int_equal(e.count, 1);
     assert_non_null(strstr(heard.last, "unknown header, columns are taken by position"));
     examples_free(&e);
-    folder_write_text(state, "RTE/dev.tsv", "0\ta\tb\tentailment\n1\tc\td\tentailment\n");
-    assert_int_equal(read_split(state, find("rte"), "dev", 0, &e, &heard, &err), OK);
+    write_file("RTE/dev.tsv", "0\ta\tb\tentailment\n1\tc\td\tentailment\n");
+    assert_int_equal(read_split(find("rte"), "dev", 0, &e, &heard, &err), OK);
     assert_int_equal(e.count, 2);
     assert_non_null(strstr(heard.last, "line 1 is read as a row"));
     examples_free(&e);
 }
 
 static void malformed_rows_of_qqp_are_left_out_and_counted(void **state) {
+    (void)state;
     struct error err;
     struct examples e;
     struct heard heard;
     const struct task *qqp = find("qqp");
-    write_split(state, qqp, "dev",
+    write_split(qqp, "dev",
                 "1\t1\t2\ta\tb\t1\n2\t1\t2\ta\n3\t1\t2\ta\tb\t0\t\n4\t1\t2\tc\td\t0\n");
-    assert_int_equal(read_split(state, qqp, "dev", 0, &e, &heard, &err), OK);
+    assert_int_equal(read_split(qqp, "dev", 0, &e, &heard, &err), OK);
     assert_int_equal(e.count, 2);
     assert_int_equal(e.skipped, 2);
     assert_int_equal(heard.count, 1);
@@ -214,17 +227,18 @@ static void malformed_rows_of_qqp_are_left_out_and_counted(void **state) {
         "QQP/dev.tsv: 2 rows without exactly 6 fields left out, the first is line 3"));
     assert_int_equal(e.items[1].line, 5);
     examples_free(&e);
-    write_split(state, qqp, "test", "0\ta\tb\n1\ta\n"); /* each index is submitted */
-    assert_int_equal(read_split(state, qqp, "test", 0, &e, &heard, &err), ERR_INPUT);
+    write_split(qqp, "test", "0\ta\tb\n1\ta\n"); /* each index is submitted */
+    assert_int_equal(read_split(qqp, "test", 0, &e, &heard, &err), ERR_INPUT);
     assert_non_null(strstr(err.text, "QQP/test.tsv:3: expected 3 fields"));
 }
 
 static void a_limit_takes_the_first_rows(void **state) {
+    (void)state;
     struct error err;
     struct examples e;
     struct heard heard;
-    write_split(state, find("cola"), "train", "a\t1\t\tA\nb\t0\t\tB\nc\tbad\t\tC\n");
-    assert_int_equal(read_split(state, find("cola"), "train", 2, &e, &heard, &err), OK);
+    write_split(find("cola"), "train", "a\t1\t\tA\nb\t0\t\tB\nc\tbad\t\tC\n");
+    assert_int_equal(read_split(find("cola"), "train", 2, &e, &heard, &err), OK);
     assert_int_equal(e.count, 2);
     examples_free(&e);
 }
@@ -289,31 +303,36 @@ static const struct {
 };
 
 static void bad_files_get_their_sentence(void **state) {
+    (void)state;
     struct error err;
     struct examples e;
     struct heard heard;
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
-        folder_write_text(state, broken[i].file, broken[i].text);
+        write_file(broken[i].file, broken[i].text);
         assert_int_equal(
-            read_split(state, find(broken[i].task), broken[i].split, 0, &e, &heard, &err),
+            read_split(find(broken[i].task), broken[i].split, 0, &e, &heard, &err),
             ERR_INPUT);
-        assert_memory_equal(err.text, *state, strlen(*state));
-        assert_string_equal(err.text + strlen(*state), broken[i].sentence);
+        const char *folder = support_path(data);
+        assert_memory_equal(err.text, folder, strlen(folder));
+        assert_string_equal(err.text + strlen(folder), broken[i].sentence);
         assert_null(e.items);
     }
 }
 
 static void missing_parts_are_named(void **state) {
+    (void)state;
     struct error err;
     struct examples e;
     const struct task *mnli = find("mnli");
-    assert_int_equal(mnli->read(mnli, *state, "dev", 0, &e, NULL, &err), ERR_USAGE);
+    assert_int_equal(mnli->read(mnli, support_path(data), "dev", 0, &e, NULL, &err),
+                     ERR_USAGE);
     assert_string_equal(err.text,
                         "MNLI has no split 'dev'; it has train, dev_matched, "
                         "dev_mismatched, test_matched, test_mismatched");
-    folder_write_text(state, "MNLI/train.tsv", "");
-    assert_int_equal(mnli->read(mnli, *state, "dev_matched", 0, &e, NULL, &err),
-                     ERR_INPUT);
+    write_file("MNLI/train.tsv", "");
+    assert_int_equal(
+        mnli->read(mnli, support_path(data), "dev_matched", 0, &e, NULL, &err),
+        ERR_INPUT);
     assert_non_null(strstr(err.text, "MNLI/dev_matched.tsv"));
     assert_int_equal(mnli->read(mnli, "no/such", "train", 0, &e, NULL, &err), ERR_INPUT);
     assert_string_equal(err.text, "no/such: expected the GLUE folder, found no folder");
@@ -401,14 +420,14 @@ static const struct {
 /* Runs only with GLUE_DATA=<official folder> in the environment. */
 static void the_real_files_have_their_rows(void **state) {
     (void)state;
-    const char *data = getenv("GLUE_DATA");
-    if (!data)
+    const char *real = getenv("GLUE_DATA");
+    if (!real)
         skip();
     for (size_t i = 0; i < sizeof real_files / sizeof real_files[0]; i++) {
         struct error err;
         struct examples e;
         const struct task *task = find(real_files[i].task);
-        if (task->read(task, data, real_files[i].split, 0, &e, NULL, &err) != OK)
+        if (task->read(task, real, real_files[i].split, 0, &e, NULL, &err) != OK)
             fail_msg("%s", err.text);
         if (real_files[i].rows)
             assert_int_equal(e.count, real_files[i].rows);
@@ -417,7 +436,7 @@ static void the_real_files_have_their_rows(void **state) {
     }
 }
 
-#define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, folder_setup, folder_teardown)
+#define IN_FOLDER(f) cmocka_unit_test_setup(f, fresh_folder)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -1,25 +1,19 @@
 /* test_tsv - lines and fields of tab-separated files. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "glue/tsv.h"
-#include "tests/folder.h"
+#include "tests/support.h"
 
 /* All rows of `bytes`, fields joined by '|', rows ended by ';'; or the error's sentence
  * after the path. */
-static const char *rows_of(void **state, const char *bytes, size_t length) {
+static const char *rows_of(const char *bytes, size_t length) {
     static char out[2048];
     struct error err;
     struct tsv *t;
     struct tsv_row row;
     enum status status;
-    const char *path = folder_write(state, "t.tsv", bytes, length);
+    const char *path = support_write_bytes("t.tsv", bytes, length);
     out[0] = '\0';
     assert_int_equal(tsv_open(&t, path, &err), OK);
     while ((status = tsv_next(t, &row, &err)) == OK && row.num_fields > 0) {
@@ -39,6 +33,7 @@ static const char *rows_of(void **state, const char *bytes, size_t length) {
 }
 
 static void lines_and_fields_are_found(void **state) {
+    (void)state;
     static const struct {
         const char *text, *rows;
     } table[] = {
@@ -61,11 +56,11 @@ static void lines_and_fields_are_found(void **state) {
         {"x\n\xef\xbb\xbfy\n", "x;\xef\xbb\xbfy;"}, /* a mark elsewhere is text */
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        assert_string_equal(rows_of(state, table[i].text, strlen(table[i].text)),
-                            table[i].rows);
+        assert_string_equal(rows_of(table[i].text, strlen(table[i].text)), table[i].rows);
 }
 
 static void bad_bytes_are_named(void **state) {
+    (void)state;
     static const struct {
         const char *bytes;
         size_t length;
@@ -83,18 +78,18 @@ static void bad_bytes_are_named(void **state) {
          "UTF-16)"},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        assert_string_equal(rows_of(state, table[i].bytes, table[i].length),
-                            table[i].sentence);
+        assert_string_equal(rows_of(table[i].bytes, table[i].length), table[i].sentence);
 }
 
 static void more_fields_than_kept_are_counted(void **state) {
+    (void)state;
     struct error err;
     struct tsv *t;
     struct tsv_row row;
     char line[1001];
     memset(line, '\t', 1000);
     line[1000] = '\0';
-    const char *path = folder_write_text(state, "t.tsv", line);
+    const char *path = support_write("t.tsv", line);
     assert_int_equal(tsv_open(&t, path, &err), OK);
     assert_int_equal(tsv_next(t, &row, &err), OK);
     assert_int_equal(row.num_fields, 1001);
@@ -103,24 +98,21 @@ static void more_fields_than_kept_are_counted(void **state) {
 }
 
 static void a_file_that_is_not_there_is_an_input_error(void **state) {
+    (void)state;
     struct error err;
     struct tsv *t;
-    assert_int_equal(tsv_open(&t, folder_path(state, "none.tsv"), &err), ERR_INPUT);
+    assert_int_equal(tsv_open(&t, support_path("none.tsv"), &err), ERR_INPUT);
     assert_non_null(strstr(err.text, "none.tsv"));
     assert_null(t);
-    assert_int_equal(tsv_open(&t, folder_path(state, "."), &err), ERR_INPUT);
+    assert_int_equal(tsv_open(&t, support_folder(), &err), ERR_INPUT);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(lines_and_fields_are_found, folder_setup,
-                                        folder_teardown),
-        cmocka_unit_test_setup_teardown(bad_bytes_are_named, folder_setup,
-                                        folder_teardown),
-        cmocka_unit_test_setup_teardown(more_fields_than_kept_are_counted, folder_setup,
-                                        folder_teardown),
-        cmocka_unit_test_setup_teardown(a_file_that_is_not_there_is_an_input_error,
-                                        folder_setup, folder_teardown),
+        cmocka_unit_test(lines_and_fields_are_found),
+        cmocka_unit_test(bad_bytes_are_named),
+        cmocka_unit_test(more_fields_than_kept_are_counted),
+        cmocka_unit_test(a_file_that_is_not_there_is_an_input_error),
     };
     return cmocka_run_group_tests_name("tsv", tests, NULL, NULL);
 }
