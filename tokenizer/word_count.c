@@ -9,11 +9,14 @@
 #include "tokenizer/text_blocks.h"
 #include "tokenizer/unicode.h"
 
+enum { SPANS = 64 };
+
 /* One thread's part. */
 struct counter {
     const struct word_count_options *options;
     struct text_blocks *blocks;
-    struct word_table table;
+    struct word_table *table; /* the caller's for the first thread, else `own` */
+    struct word_table own;
     struct text_block block;
     struct buffer changed; /* the block with U+FFFD, or with prefix spaces */
     struct word_count_totals totals;
@@ -83,16 +86,23 @@ static enum status add_prefix_spaces(struct counter *c, struct error *err) {
     return OK;
 }
 
+/* Counts the next words of a line that ends at `end`. */
+static enum status count_some(struct counter *c, const unsigned char *text, size_t *at,
+                              size_t end, struct error *err) {
+    size_t ends[SPANS], count = split_spans(text, *at, end, ends, SPANS);
+    for (size_t i = 0; i < count; *at = ends[i++])
+        TRY(word_table_add(c->table, text + *at, ends[i] - *at, err));
+    return OK;
+}
+
 static enum status count_words(struct counter *c, struct error *err) {
     const struct buffer *buffer = &c->block.text;
     const unsigned char *text = (const unsigned char *)buffer->data;
     for (size_t line = 0, end; line < buffer->length; line = end) {
         end = line_end(buffer, line);
         c->totals.lines += line > 0 || c->block.begins_line;
-        for (size_t at = line, next; at < end; at = next) {
-            next = split_next(text, at, end);
-            TRY(word_table_add(&c->table, text + at, next - at, err));
-        }
+        for (size_t at = line; at < end;)
+            TRY(count_some(c, text, &at, end, err));
     }
     return OK;
 }
@@ -111,13 +121,14 @@ static enum status count_block(struct counter *c, struct error *err) {
 }
 
 static enum status count_blocks(struct counter *c, struct error *err) {
-    TRY(word_table_open(&c->table, err));
+    if (c->table == &c->own)
+        TRY(word_table_open(&c->own, err));
     for (;;) {
         bool found;
         enum status status =
             text_blocks_next(c->blocks, &c->block, WORD_TABLE_PADDING, &found, err);
         if (status == OK && !found)
-            return word_table_settle(&c->table, err);
+            return word_table_settle(c->table, err);
         if (status == OK)
             status = count_block(c, err);
         if (status != OK) {
@@ -157,8 +168,8 @@ static enum status gather(struct counter *counters, int threads, struct word_tab
     *totals = (struct word_count_totals){0};
     for (int i = 0; i < threads; i++) {
         add_totals(totals, &sequence, &counters[i]);
-        if (counters[i].table.entries)
-            TRY(word_table_merge(table, &counters[i].table, err));
+        if (i > 0)
+            TRY(word_table_merge(table, &counters[i].own, err));
     }
     return OK;
 }
@@ -172,13 +183,14 @@ static enum status count_with(struct counter *counters, struct text_blocks *bloc
         struct counter *c = &counters[i];
         c->options = options;
         c->blocks = blocks;
+        c->table = i == 0 ? table : &c->own;
         c->status = count_blocks(c, &c->error);
         if (c->status != OK)
             text_blocks_stop(blocks);
     }
     enum status status = gather(counters, options->threads, table, totals, err);
     for (int i = 0; i < options->threads; i++) {
-        word_table_close(&counters[i].table);
+        word_table_close(&counters[i].own);
         buffer_free(&counters[i].block.text);
         buffer_free(&counters[i].changed);
     }

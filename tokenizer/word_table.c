@@ -9,10 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tokenizer/hash.h"
+
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "the bytes of a key are those of its word");
 
-enum { SHORT = 15, LENGTH_SHIFT = 56, FIRST_BITS = 12 };
+enum { LENGTH_SHIFT = 56, FIRST_BITS = 12 };
 /* Top byte of a long word's key, whose low half is its hash and the rest its offset. */
 #define LONG ((uint64_t)0xFF << LENGTH_SHIFT)
 
@@ -137,21 +139,10 @@ enum status word_table_settle(struct word_table *table, struct error *err) {
     return OK;
 }
 
-static uint64_t hash_long(const unsigned char *word, size_t length) {
-    uint64_t hash = length, last = 0;
-    for (; length >= sizeof hash; word += sizeof hash, length -= sizeof hash) {
-        hash = (hash ^ load(word)) * 0x9E3779B97F4A7C15u;
-        hash ^= hash >> 29;
-    }
-    memcpy(&last, word, length);
-    hash = (hash ^ last) * 0x9E3779B97F4A7C15u;
-    return hash ^ hash >> 32;
-}
-
 static enum status count_long(struct word_table *table, const unsigned char *word,
                               size_t length, uint64_t count, struct error *err) {
     TRY(reserve(table, 1, err));
-    uint64_t hash = hash_long(word, length), stored = length;
+    uint64_t hash = hash_bytes(word, length), stored = length;
     struct word_entry *e = find_long(table, hash, word, length);
     if (e->key.high == 0) {
         e->key = (struct word_key){hash, LONG | table->text.length};
@@ -166,20 +157,16 @@ static enum status count_long(struct word_table *table, const unsigned char *wor
 enum status word_table_add(struct word_table *table, const unsigned char *word,
                            size_t length, struct error *err) {
     table->total++;
-    if (length > SHORT)
+    if (length > WORD_KEY_BYTES)
         return count_long(table, word, length, 1, err);
-    /* Clears what lies beyond the word, without a branch on its length. */
-    static const unsigned char window[32] = {255, 255, 255, 255, 255, 255, 255, 255,
-                                             255, 255, 255, 255, 255, 255, 255, 255};
-    const unsigned char *mask = window + 16 - length;
-    struct word_key *key = &table->queue[table->queued++];
-    key->low = load(word) & load(mask);
-    key->high = (load(word + 8) & load(mask + 8)) | (uint64_t)length << LENGTH_SHIFT;
+    table->queue[table->queued++] = word_key_of_16(word, length);
     return table->queued == WORD_TABLE_QUEUE ? word_table_settle(table, err) : OK;
 }
 
 enum status word_table_merge(struct word_table *table, const struct word_table *from,
                              struct error *err) {
+    /* Entries come in the order of their hashes, which would crowd a smaller table. */
+    TRY(reserve(table, from->distinct, err));
     for (size_t i = 0; i < (size_t)1 << from->bits; i++) {
         const struct word_entry *e = &from->entries[i];
         if (e->key.high == 0)
@@ -190,7 +177,6 @@ enum status word_table_merge(struct word_table *table, const struct word_table *
             TRY(count_long(table, word, length, e->count, err));
             continue;
         }
-        TRY(reserve(table, 1, err));
         count_short(table, e->key, e->count);
     }
     table->total += from->total;
@@ -208,7 +194,7 @@ enum status word_table_words(const struct word_table *table, struct counted_word
         if (e->key.high == 0)
             continue;
         *to = (struct counted_word){(const unsigned char *)&e->key,
-                                (size_t)(e->key.high >> LENGTH_SHIFT), e->count};
+                                    (size_t)(e->key.high >> LENGTH_SHIFT), e->count};
         if (is_long(e->key))
             to->bytes = long_word(table, e->key, &to->length);
         to++;

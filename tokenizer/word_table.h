@@ -1,7 +1,7 @@
 /* word_table - how often each pre-token occurs: a hash table with 64-bit counts.
  *
- * Memory is bounded by the distinct words. Words of up to 15 bytes lie in the table
- * itself, longer ones in a text beside it. */
+ * Memory is bounded by the distinct words. Words of up to WORD_KEY_BYTES lie in the
+ * table itself, longer ones in a text beside it. */
 #ifndef TOKENIZER_WORD_TABLE_H
 #define TOKENIZER_WORD_TABLE_H
 
@@ -11,15 +11,12 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "tokenizer/bpe_train.h"
+#include "tokenizer/word_cache.h"
 
 /* How far word_table_add() may read past a word's end: the text must be that long. */
 #define WORD_TABLE_PADDING 16
 
 enum { WORD_TABLE_QUEUE = 64 };
-
-struct word_key {
-    uint64_t low, high; /* bytes 0-7, 8-14, the length in the top byte */
-};
 
 struct word_table {
     struct word_entry *entries; /* owned; a power of two, at most half of them used */
