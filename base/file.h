@@ -77,6 +77,8 @@ enum status file_write(const char *path, const void *bytes, size_t length,
 /* CRC32C (Castagnoli) of `bytes`, going on from `crc` (0 at first). "123456789" gives
  * 0xE3069283. */
 uint32_t file_crc32c(uint32_t crc, const void *bytes, size_t length);
+/* The same for processors without the instruction for it. */
+uint32_t file_crc32c_by_table(uint32_t crc, const void *bytes, size_t length);
 /* Size and CRC32C of a whole file. */
 enum status file_checksum(const char *path, uint64_t *size, uint32_t *crc,
                           struct error *err) MUST_CHECK;

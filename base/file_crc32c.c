@@ -1,7 +1,5 @@
 /* file_crc32c - CRC-32C (Castagnoli; RFC 3720, appendix B.4): the SSE4.2 instruction
  * where the processor has it, a table elsewhere. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -21,20 +19,10 @@ __attribute__((target("sse4.2"))) static uint32_t crc_by_instruction(
         crc = __builtin_ia32_crc32qi(crc, *bytes);
     return crc;
 }
-
-static bool has_instruction(void) { return __builtin_cpu_supports("sse4.2"); }
-#else
-static uint32_t crc_by_instruction(uint32_t crc, const unsigned char *bytes,
-                                   size_t length) {
-    (void)bytes, (void)length;
-    return crc;
-}
-
-static bool has_instruction(void) { return false; }
 #endif
 
-/* One byte a step; the table of 256 is worth making anew for each call of many bytes. */
-static uint32_t crc_by_table(uint32_t crc, const unsigned char *bytes, size_t length) {
+/* One byte a step. The table of 256 is made anew by each call: cheap beside a file. */
+uint32_t file_crc32c_by_table(uint32_t crc, const void *bytes, size_t length) {
     uint32_t table[256];
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t value = i;
@@ -42,12 +30,16 @@ static uint32_t crc_by_table(uint32_t crc, const unsigned char *bytes, size_t le
             value = value >> 1 ^ (value & 1 ? POLYNOMIAL : 0);
         table[i] = value;
     }
-    for (size_t i = 0; i < length; i++)
-        crc = crc >> 8 ^ table[(crc ^ bytes[i]) & 255];
-    return crc;
+    crc = ~crc;
+    for (const unsigned char *byte = bytes; length; byte++, length--)
+        crc = crc >> 8 ^ table[(crc ^ *byte) & 255];
+    return ~crc;
 }
 
 uint32_t file_crc32c(uint32_t crc, const void *bytes, size_t length) {
-    return ~(has_instruction() ? crc_by_instruction(~crc, bytes, length)
-                               : crc_by_table(~crc, bytes, length));
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("sse4.2"))
+        return ~crc_by_instruction(~crc, bytes, length);
+#endif
+    return file_crc32c_by_table(crc, bytes, length);
 }

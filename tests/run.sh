@@ -22,13 +22,13 @@ printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} sh -c '
     start=$(date +%s)
     timeout -k 5 "$LIMIT" ./{} >"$log" 2>&1 </dev/null
     code=$?
-    failed=$(grep -c "^not ok [0-9]* - " "$log")
-    passed=$(grep -c "^ok [0-9]* " "$log")
+    failed=$(grep -ac "^not ok [0-9]* - " "$log")
+    passed=$(grep -ac "^ok [0-9]* " "$log")
     [ $code = 124 ] && echo "# not done after $LIMIT s" >>"$log"
     [ $code != 0 ] && [ "$failed" = 0 ] && failed=1
     echo "$passed $failed" >"$log.count"
     echo "$name: $passed passed, $failed failed, $(($(date +%s) - start)) s"
-    [ "$failed" = 0 ] || grep -v "^ok " "$log" | sed "s/^/  $name: /"
+    [ "$failed" = 0 ] || grep -av "^ok " "$log" | sed "s/^/  $name: /"
     [ "$code" = 0 ] || echo "  $name: exit code $code"
     exit 0'
 
