@@ -75,7 +75,7 @@ static const char *clock_time(char text[16], double seconds) {
 
 /* "  42 % |########          |"; nothing when the total is unknown. */
 static void draw_share(const struct progress *p, uint64_t done, char text[64]) {
-    enum { CELLS = 20 };
+    enum { CELLS = 12 };
     text[0] = '\0';
     if (!p->total)
         return;
@@ -90,7 +90,7 @@ static void draw_share(const struct progress *p, uint64_t done, char text[64]) {
         snprintf(text, 64, " %3.0f%%", 100 * share);
 }
 
-/* "pretrain  42% [####....] 1.2k/3k steps, 310 steps/s, 0:05 left, loss 5.871" */
+/* "pretrain:  42% [#####.......] 1.2k/3k steps, 310/s, 0:05 left, loss 5.871" */
 static void draw(const struct progress *p, uint64_t done, const char *detail, double time,
                  char *text, size_t size) {
     char share[64], a[16], b[16], rate_text[16], left[40] = "", of[24] = "", clock[16];
@@ -104,9 +104,9 @@ static void draw(const struct progress *p, uint64_t done, const char *detail, do
                  clock_time(clock, (double)(p->total - done) / rate));
     else
         snprintf(left, sizeof left, ", %s", clock_time(clock, seconds));
-    snprintf(text, size, "%s:%s %s%s %s, %s %s/s%s%s%s", p->label, share,
+    snprintf(text, size, "%s:%s %s%s %s, %s/s%s%s%s", p->label, share,
              short_number(a, (double)done), of, p->unit, short_number(rate_text, rate),
-             p->unit, left, detail ? ", " : "", detail ? detail : "");
+             left, detail ? ", " : "", detail ? detail : "");
 }
 
 void progress_update(struct progress *p, uint64_t done, const char *detail) {
