@@ -20,10 +20,18 @@ void linear_forward(const struct linear *l, struct tensor y, struct tensor x) {
     device_product(l->device, y, x, matrix(l->weight, l->weight->value), l->bias->value);
 }
 
-void linear_backward(const struct linear *l, struct tensor dx, struct tensor dy,
-                     struct tensor x) {
+void linear_backward_weight(const struct linear *l, struct tensor dy, struct tensor x) {
     device_product_weight(l->device, matrix(l->weight, l->weight->gradient), dy, x);
     columns_sum(l->bias->gradient, dy, device_threads(l->device));
+}
+
+void linear_backward_input(const struct linear *l, struct tensor dx, struct tensor dy) {
+    device_product_input(l->device, dx, dy, matrix(l->weight, l->weight->value));
+}
+
+void linear_backward(const struct linear *l, struct tensor dx, struct tensor dy,
+                     struct tensor x) {
+    linear_backward_weight(l, dy, x);
     if (dx.data)
-        device_product_input(l->device, dx, dy, matrix(l->weight, l->weight->value));
+        linear_backward_input(l, dx, dy);
 }

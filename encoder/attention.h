@@ -1,0 +1,58 @@
+/* attention - scaled dot-product attention of each (sequence, head), fused.
+ *
+ *   P = softmax(Q K^T / sqrt(e)),  O = dropout(P) V,  e = D / H channels a head
+ *   dV = dropout(P)^T dO;  dP = mask dO V^T / (1 - rate);  dS = P (dP - rowsum(dO O))
+ *   dQ = dS K / sqrt(e);   dK = dS^T Q / sqrt(e)
+ *
+ * Only a block of query rows of P exists at a time, in a thread's scratch: forward keeps
+ * the log of the softmax's denominator, a float a row and head, and backward computes P
+ * again from it and draws the same mask (as Dao et al. 2022, arXiv:2205.14135). A
+ * (sequence, head) belongs to one thread, so its sums have one order. */
+#ifndef ENCODER_ATTENTION_H
+#define ENCODER_ATTENTION_H
+
+#include "base/rng.h"
+#include "encoder/dropout.h"
+#include "encoder/tensor.h"
+
+/* Columns of a tensor that hold queries, keys or values: D channels of each row from
+ * `data`, rows `stride` floats apart. */
+struct heads_view {
+    float *data;
+    int64_t stride;
+};
+
+static inline struct heads_view heads_view(struct tensor t, int64_t first_column) {
+    return (struct heads_view){tensor_floats(t) + first_column, t.columns};
+}
+
+/* The rows of each sequence among the keys and among the queries; they differ in the last
+ * layer, which computes only the rows that the head reads. */
+struct attention_rows {
+    int64_t num_sequences;
+    const int32_t *key_starts, *query_starts; /* num_sequences + 1 */
+    struct row_names queries;                 /* name the dropout draws */
+};
+
+struct attention {
+    int64_t num_heads, head_size;
+    int threads;
+    float *scratch; /* of all threads */
+    int64_t scratch_each, max_keys;
+};
+
+/* Takes the threads' scratch for sequences of up to `max_keys` tokens. */
+void attention_layout(struct attention *a, struct arena *arena, int64_t max_keys);
+
+/* context (queries, D); lse (queries, H) is kept for backward. `rate` 0 = no dropout. */
+void attention_forward(const struct attention *a, struct attention_rows rows,
+                       struct heads_view q, struct heads_view k, struct heads_view v,
+                       float rate, struct rng stream, struct tensor context, float *lse);
+/* Writes dq, dk, dv of all rows of the sequences. */
+void attention_backward(const struct attention *a, struct attention_rows rows,
+                        struct heads_view q, struct heads_view k, struct heads_view v,
+                        float rate, struct rng stream, struct tensor context,
+                        const float *lse, struct tensor dcontext, struct heads_view dq,
+                        struct heads_view dk, struct heads_view dv);
+
+#endif

@@ -1,0 +1,473 @@
+/* sublayer - forward and backward of the one residual block. */
+#include "encoder/sublayer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "encoder/activation.h"
+#include "encoder/columns.h"
+#include "encoder/encoder.h"
+#include "encoder/head_scale.h"
+#include "encoder/rows.h"
+
+/* ---- Declaring. ---- */
+
+/* What a sublayer's tensors are called below "<prefix>.encoder.layer.N.". */
+static const struct names {
+    const char *pre, *mid, *out, *post, *resid_gain, *output;
+    enum norm_sites site; /* its bit in mid_norm, out_norm and resid_gain */
+} attention_names = {"attention.LayerNorm",
+                     "attention.self.inner_attn_ln",
+                     "attention.output.attn_ln",
+                     "attention.output.LayerNorm",
+                     "attention.output.resid_scale",
+                     "attention.output.dense",
+                     SITES_ATTN},
+  feed_forward_names = {"intermediate.LayerNorm",
+                        "intermediate.ffn_layernorm",
+                        "output.out_layernorm",
+                        "output.LayerNorm",
+                        "output.resid_scale",
+                        "output.dense",
+                        SITES_FFN};
+
+struct declaration {
+    struct sublayer *s;
+    struct parameters *p;
+    const struct names *names;
+    char layer[64]; /* "roberta.encoder.layer.3" */
+};
+
+static void declare_norm(const struct declaration *d, struct norm *n, bool on, bool main,
+                         int64_t width, const char *name) {
+    const struct arrangement *a = &d->s->config->arrangement;
+    char full[128];
+    if (!on)
+        return;
+    snprintf(full, sizeof full, "%s.%s", d->layer, name);
+    norm_declare(n, main ? a->norm : a->norm_aux, main ? a->norm_affine : AFFINE_BOTH,
+                 a->norm_eps, width, device_threads(d->s->device), d->p, false, full);
+}
+
+/* query, key, value, out, fc1, fc2: `targeted` says whether init_gain reaches it when
+ * init_targets is vo12. */
+static struct parameter_spec matrix_spec(const struct sublayer *s, bool targeted) {
+    const struct arrangement *a = &s->config->arrangement;
+    return (struct parameter_spec){
+        .init = PARAMETER_LINEAR,
+        .gain = targeted || a->init_targets == INIT_TARGETS_ALL ? a->init_gain : 1,
+        .decay = true};
+}
+
+static void declare_query_key_value(const struct declaration *d) {
+    static const char *const parts[] = {"query", "key", "value"};
+    const int64_t width = d->s->config->hidden_size;
+    struct parameter *first[2] = {NULL, NULL};
+    for (int i = 0; i < 3; i++) {
+        struct parameter_spec spec = matrix_spec(d->s, i == 2);
+        spec.adjoins = i > 0;
+        struct parameter *p = parameters_add(
+            d->p, spec, width, width, "%s.attention.self.%s.weight", d->layer, parts[i]);
+        first[0] = first[0] ? first[0] : p;
+    }
+    for (int i = 0; i < 3; i++) {
+        const struct parameter_spec spec = {.init = PARAMETER_ZERO, .adjoins = i > 0};
+        struct parameter *p = parameters_add(
+            d->p, spec, width, 0, "%s.attention.self.%s.bias", d->layer, parts[i]);
+        first[1] = first[1] ? first[1] : p;
+    }
+    d->s->in_weight = first[0];
+    d->s->in_bias = first[1];
+}
+
+static void declare_fc1(const struct declaration *d) {
+    const struct config *c = d->s->config;
+    const struct parameter_spec bias = {.init = PARAMETER_ZERO};
+    d->s->in_weight =
+        parameters_add(d->p, matrix_spec(d->s, true), c->intermediate_size,
+                       c->hidden_size, "%s.intermediate.dense.weight", d->layer);
+    d->s->in_bias = parameters_add(d->p, bias, c->intermediate_size, 0,
+                                   "%s.intermediate.dense.bias", d->layer);
+}
+
+static void declare_scales(const struct declaration *d) {
+    const struct config *c = d->s->config;
+    const struct parameter_spec one = {.init = PARAMETER_ONE};
+    if (d->s->attention && c->arrangement.head_scale != HEAD_SCALE_NONE)
+        d->s->head_scale = parameters_add(d->p, one, c->num_attention_heads, 0,
+                                          "%s.attention.self.head_scale", d->layer);
+    if (c->arrangement.resid_gain & d->names->site)
+        d->s->resid_gain = parameters_add(d->p, one, c->hidden_size, 0, "%s.%s", d->layer,
+                                          d->names->resid_gain);
+}
+
+void sublayer_declare(struct sublayer *s, const struct config *config,
+                      struct device *device, const struct attention *attention,
+                      struct parameters *p, int64_t layer) {
+    const struct arrangement *a = &config->arrangement;
+    const int64_t width = config->hidden_size;
+    const int64_t core = attention ? width : config->intermediate_size;
+    struct declaration d = {s, p, attention ? &attention_names : &feed_forward_names, ""};
+    char name[128];
+    *s = (struct sublayer){.config = config, .device = device, .attention = attention};
+    s->dropout_site = (uint32_t)(DROPOUT_SITE_LAYERS + 3 * layer + (attention ? 1 : 2));
+    s->adds_bottom = !attention && a->bottom_skip;
+    snprintf(d.layer, sizeof d.layer, "%s.encoder.layer.%lld", config_prefix(config),
+             (long long)layer);
+    declare_norm(&d, &s->pre, a->pre_norm, true, width, d.names->pre);
+    if (attention)
+        declare_query_key_value(&d);
+    else
+        declare_fc1(&d);
+    declare_norm(&d, &s->mid, a->mid_norm & d.names->site, false, core, d.names->mid);
+    snprintf(name, sizeof name, "%s.%s", d.layer, d.names->output);
+    linear_declare(&s->output, device, p, matrix_spec(s, true), core, width, name);
+    declare_scales(&d);
+    declare_norm(&d, &s->out, a->out_norm & d.names->site, false, width, d.names->out);
+    declare_norm(&d, &s->post, a->post_norm, true, width, d.names->post);
+}
+
+/* ---- Laying out. ---- */
+
+static bool scales_before(const struct sublayer *s) {
+    return s->head_scale && s->config->arrangement.head_scale == HEAD_SCALE_PRE_PROJ;
+}
+
+static bool scales_after(const struct sublayer *s) {
+    return s->head_scale && s->config->arrangement.head_scale == HEAD_SCALE_POST_PROJ;
+}
+
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+void workspace_layout(struct workspace *w, struct arena *arena,
+                      const struct config *config, int64_t max_rows, bool train) {
+    const int64_t d = config->hidden_size, f = config->intermediate_size;
+    for (int i = 0; i < 2; i++)
+        w->wide[i] = tensor_take(arena, DTYPE_F32, max_rows, most(d, f));
+    w->branch = tensor_take(arena, DTYPE_F32, max_rows, d);
+    if (!train)
+        return;
+    w->dwide = tensor_take(arena, DTYPE_F32, max_rows, most(3 * d, f));
+    for (int i = 0; i < 3; i++)
+        w->dx[i] = tensor_take(arena, DTYPE_F32, max_rows, d);
+    w->dcore = tensor_take(arena, DTYPE_F32, max_rows, d);
+    w->dpicked = tensor_take(arena, DTYPE_F32, max_rows, d);
+    if (config->arrangement.bottom_skip)
+        w->dbottom = tensor_take(arena, DTYPE_F32, max_rows, d);
+    w->sums = ARENA_TAKE(arena, float, d);
+}
+
+void sublayer_layout(struct sublayer *s, struct arena *arena, int64_t max_rows_in,
+                     int64_t max_rows_out, bool picks) {
+    const struct config *c = s->config;
+    const int64_t d = c->hidden_size;
+    norm_layout(&s->pre, arena, max_rows_in);
+    norm_layout(&s->mid, arena, max_rows_out);
+    norm_layout(&s->out, arena, max_rows_out);
+    norm_layout(&s->post, arena, max_rows_out);
+    if (s->pre.kind)
+        s->normed = tensor_take(arena, DTYPE_F32, max_rows_in, d);
+    s->hidden = tensor_take(arena, DTYPE_F32, max_rows_in,
+                            s->attention ? 3 * d : c->intermediate_size);
+    if (s->attention) {
+        s->context = tensor_take(arena, DTYPE_F32, max_rows_out, d);
+        s->lse = ARENA_TAKE(arena, float, max_rows_out * c->num_attention_heads);
+    }
+    if (picks)
+        s->picked = tensor_take(arena, DTYPE_F32, max_rows_out, d);
+    if (picks && s->pre.kind)
+        s->picked_normed = tensor_take(arena, DTYPE_F32, max_rows_out, d);
+    if (s->out.kind || scales_after(s))
+        s->z = tensor_take(arena, DTYPE_F32, max_rows_out, d);
+    if (s->post.kind)
+        s->v = tensor_take(arena, DTYPE_F32, max_rows_out, d);
+    s->y = tensor_take(arena, DTYPE_F32, max_rows_out, d);
+}
+
+/* ---- Both directions. ---- */
+
+static int threads_of(const struct sublayer *s) { return device_threads(s->device); }
+
+/* The buffer's first rows as a matrix of its own width. */
+static struct tensor shaped(struct tensor buffer, int64_t rows, int64_t columns) {
+    return tensor_f32(buffer.data, rows, columns);
+}
+
+/* `count` rows of query, key and value's common matrix, of its values or gradients. */
+static struct tensor in_matrix(const struct sublayer *s, float *data, int64_t first,
+                               int64_t count) {
+    const int64_t columns = s->in_weight->shape[1];
+    return tensor_f32(data + first * columns, count, columns);
+}
+
+static struct residual residual_of(const struct sublayer *s, const struct stage *st) {
+    const struct arrangement *a = &s->config->arrangement;
+    return (struct residual){
+        .alpha = (float)a->resid_alpha,
+        .kappa = (float)a->dual_stream,
+        .gain = s->resid_gain ? s->resid_gain->value : NULL,
+        .rate = st->train ? (float)s->config->hidden_dropout_prob : 0,
+        .stream = rng_stream(st->seed, RNG_DROPOUT, s->dropout_site, st->step),
+        .names = st->attention.queries,
+        .threads = threads_of(s),
+    };
+}
+
+/* Where query, key and value stand in (rows_in, 3 D); with picked rows key and value are
+ * (rows_in, 2 D) and the queries (rows_out, D) follow. */
+struct projections {
+    struct tensor joint, query; /* query.data NULL: part of joint */
+    struct heads_view q, k, v;
+};
+
+static struct projections projections_of(const struct sublayer *s, const struct stage *st,
+                                         struct tensor buffer) {
+    const int64_t d = s->config->hidden_size;
+    struct projections p = {0};
+    if (!st->pick) {
+        p.joint = shaped(buffer, st->rows_in, 3 * d);
+        p.q = heads_view(p.joint, 0);
+        p.k = heads_view(p.joint, d);
+        p.v = heads_view(p.joint, 2 * d);
+        return p;
+    }
+    p.joint = shaped(buffer, st->rows_in, 2 * d);
+    p.query = tensor_f32(rows_at(p.joint, st->rows_in), st->rows_out, d);
+    p.q = heads_view(p.query, 0);
+    p.k = heads_view(p.joint, 0);
+    p.v = heads_view(p.joint, d);
+    return p;
+}
+
+static float probs_rate(const struct sublayer *s, const struct stage *st) {
+    return st->train ? (float)s->config->attention_probs_dropout_prob : 0;
+}
+
+static struct rng probs_stream(const struct sublayer *s, const struct stage *st) {
+    return rng_stream(st->seed, RNG_DROPOUT, s->dropout_site - 1, st->step);
+}
+
+/* From the core's output to the output matrix's input: head scale into wide[0], norm into
+ * wide[1]. The feed-forward's core stands in wide[0] itself. */
+static struct tensor finish_core(const struct sublayer *s, const struct workspace *w,
+                                 struct tensor core) {
+    struct tensor c = core;
+    if (scales_before(s)) {
+        c = shaped(w->wide[0], core.rows, core.columns);
+        head_scale_forward(s->head_scale, c, core, threads_of(s));
+    }
+    if (!s->mid.kind)
+        return c;
+    const struct tensor normed = shaped(w->wide[1], core.rows, core.columns);
+    norm_forward(&s->mid, normed, c);
+    return normed;
+}
+
+/* What out_norm reads: z, scaled by head. */
+static struct tensor scaled_branch(const struct sublayer *s, const struct workspace *w,
+                                   struct tensor z) {
+    if (!scales_after(s))
+        return z;
+    const struct tensor scaled = tensor_head(w->branch, z.rows);
+    head_scale_forward(s->head_scale, scaled, z, threads_of(s));
+    return scaled;
+}
+
+/* ---- Forward. ---- */
+
+static struct tensor attention_core(struct sublayer *s, const struct stage *st,
+                                    struct tensor u) {
+    const int64_t d = s->config->hidden_size;
+    const struct projections p = projections_of(s, st, s->hidden);
+    float *weight = s->in_weight->value, *bias = s->in_bias->value;
+    if (!st->pick) {
+        device_product(s->device, p.joint, u, in_matrix(s, weight, 0, 3 * d), bias);
+    } else {
+        struct tensor picked = s->skip;
+        if (s->pre.kind) {
+            picked = tensor_head(s->picked_normed, st->rows_out);
+            rows_gather(picked, u, st->pick, st->tokens_out, threads_of(s));
+        }
+        device_product(s->device, p.joint, u, in_matrix(s, weight, d, 2 * d), bias + d);
+        device_product(s->device, p.query, picked, in_matrix(s, weight, 0, d), bias);
+    }
+    const struct tensor context = tensor_head(s->context, st->rows_out);
+    attention_forward(s->attention, st->attention, p.q, p.k, p.v, probs_rate(s, st),
+                      probs_stream(s, st), context, s->lse);
+    return context;
+}
+
+static struct tensor feed_forward_core(struct sublayer *s, const struct stage *st,
+                                       const struct workspace *w, struct tensor u) {
+    const int64_t f = s->config->intermediate_size;
+    const struct tensor hidden = tensor_head(s->hidden, st->rows_in);
+    const struct tensor activated = shaped(w->wide[0], st->rows_in, f);
+    device_product(s->device, hidden, u, in_matrix(s, s->in_weight->value, 0, f),
+                   s->in_bias->value);
+    gelu_forward(activated, hidden, threads_of(s));
+    return activated;
+}
+
+/* The rows of x that the output has. */
+static struct tensor picked_rows(struct sublayer *s, const struct stage *st,
+                                 struct tensor x) {
+    if (!st->pick)
+        return x;
+    const struct tensor picked = tensor_head(s->picked, st->rows_out);
+    rows_gather(picked, x, st->pick, st->tokens_out, threads_of(s));
+    return picked;
+}
+
+void sublayer_forward(struct sublayer *s, const struct stage *stage,
+                      const struct workspace *w, struct streams *io) {
+    const struct residual residual = residual_of(s, stage);
+    const struct tensor kept = s->z.data ? s->z : w->branch;
+    const struct tensor z = tensor_head(kept, stage->rows_out);
+    const struct tensor y = tensor_head(s->y, stage->rows_out);
+    const struct tensor v = s->post.kind ? tensor_head(s->v, stage->rows_out) : y;
+    struct tensor u = s->x = io->x;
+    s->skip = picked_rows(s, stage, io->x);
+    if (s->attention && s->config->arrangement.bottom_skip)
+        io->bottom = s->skip;
+    if (s->pre.kind) {
+        u = tensor_head(s->normed, stage->rows_in);
+        norm_forward(&s->pre, u, s->x);
+    }
+    const struct tensor core =
+        s->attention ? attention_core(s, stage, u) : feed_forward_core(s, stage, w, u);
+    linear_forward(&s->output, z, finish_core(s, w, core));
+    struct tensor branch = scaled_branch(s, w, z);
+    if (s->out.kind) {
+        norm_forward(&s->out, tensor_head(w->branch, stage->rows_out), branch);
+        branch = tensor_head(w->branch, stage->rows_out);
+    }
+    residual_forward(&residual, v, s->skip, branch,
+                     s->adds_bottom ? io->bottom : (struct tensor){0}, io->second);
+    if (s->post.kind)
+        norm_forward(&s->post, y, v);
+    io->x = y;
+}
+
+/* ---- Backward. ---- */
+
+/* From the gradient of (part of) the core's projections to weights and input. */
+static void in_backward(const struct sublayer *s, struct tensor dx, struct tensor dy,
+                        struct tensor x, int64_t first) {
+    device_product_weight(s->device,
+                          in_matrix(s, s->in_weight->gradient, first, dy.columns), dy, x);
+    columns_sum(s->in_bias->gradient + first, dy, threads_of(s));
+    device_product_input(s->device, dx, dy,
+                         in_matrix(s, s->in_weight->value, first, dy.columns));
+}
+
+/* dcore of attention: through the output matrix, the norm and the head scales. */
+static struct tensor attention_output_backward(struct sublayer *s, const struct stage *st,
+                                               const struct workspace *w,
+                                               struct tensor dz) {
+    const struct tensor context = tensor_head(s->context, st->rows_out);
+    const struct tensor dcore = tensor_head(w->dcore, st->rows_out);
+    linear_backward(&s->output, dcore, dz, finish_core(s, w, context));
+    if (s->mid.kind)
+        norm_backward(&s->mid, dcore, dcore,
+                      scales_before(s) ? shaped(w->wide[0], context.rows, context.columns)
+                                       : context);
+    if (scales_before(s))
+        head_scale_backward(s->head_scale, dcore, context, w->sums, threads_of(s));
+    return dcore;
+}
+
+static void attention_core_backward(struct sublayer *s, const struct stage *st,
+                                    const struct workspace *w, struct tensor du,
+                                    struct tensor dz, struct tensor u) {
+    const struct tensor dcore = attention_output_backward(s, st, w, dz);
+    const struct projections p = projections_of(s, st, s->hidden);
+    const struct projections d = projections_of(s, st, w->dwide);
+    attention_backward(s->attention, st->attention, p.q, p.k, p.v, probs_rate(s, st),
+                       probs_stream(s, st), tensor_head(s->context, st->rows_out), s->lse,
+                       dcore, d.q, d.k, d.v);
+    rows_clear(d.joint, st->tokens_in);
+    if (!st->pick) {
+        in_backward(s, du, d.joint, u, 0);
+        return;
+    }
+    const struct tensor picked =
+        s->pre.kind ? tensor_head(s->picked_normed, st->rows_out) : s->skip;
+    const struct tensor dpicked = tensor_head(w->dpicked, st->rows_out);
+    rows_clear(d.query, st->tokens_out);
+    in_backward(s, du, d.joint, u, s->config->hidden_size);
+    in_backward(s, dpicked, d.query, picked, 0);
+    rows_scatter(du, dpicked, st->pick, st->tokens_out, threads_of(s));
+}
+
+static void feed_forward_core_backward(struct sublayer *s, const struct stage *st,
+                                       const struct workspace *w, struct tensor du,
+                                       struct tensor dz, struct tensor u) {
+    const int64_t f = s->config->intermediate_size;
+    const struct tensor hidden = tensor_head(s->hidden, st->rows_in);
+    const struct tensor dhidden = shaped(w->dwide, st->rows_in, f);
+    linear_backward_input(&s->output, dhidden, dz);
+    if (s->mid.kind) {
+        const struct tensor activated = shaped(w->wide[0], st->rows_in, f);
+        gelu_forward(activated, hidden, threads_of(s));
+        linear_backward_weight(&s->output, dz, finish_core(s, w, activated));
+        norm_backward(&s->mid, dhidden, dhidden, activated);
+        gelu_backward(dhidden, dhidden, hidden, threads_of(s));
+    } else {
+        gelu_backward_rebuild(dhidden, dhidden, hidden, threads_of(s));
+        linear_backward_weight(&s->output, dz, hidden);
+    }
+    in_backward(s, du, dhidden, u, 0);
+}
+
+/* dlam = alpha sum dv x. */
+static void gain_backward(const struct sublayer *s, const struct workspace *w,
+                          struct tensor dv) {
+    const float alpha = (float)s->config->arrangement.resid_alpha;
+    memset(w->sums, 0, (size_t)dv.columns * sizeof *w->sums);
+    columns_dot(w->sums, dv, s->skip, threads_of(s));
+    for (int64_t c = 0; c < dv.columns; c++)
+        s->resid_gain->gradient[c] += alpha * w->sums[c];
+}
+
+/* dz in front of dropout, out_norm and head scale. */
+static void branch_backward(const struct sublayer *s, const struct workspace *w,
+                            const struct residual *residual, struct tensor dz,
+                            struct tensor dv, struct tensor dsecond) {
+    const struct tensor z = tensor_head(s->z, dz.rows);
+    residual_branch_backward(residual, dz, dv, dsecond);
+    if (s->out.kind)
+        norm_backward(&s->out, dz, dz, scaled_branch(s, w, z));
+    if (scales_after(s))
+        head_scale_backward(s->head_scale, dz, z, w->sums, threads_of(s));
+}
+
+void sublayer_backward(struct sublayer *s, const struct stage *stage,
+                       const struct workspace *w, struct streams *d, int *turn) {
+    const struct residual residual = residual_of(s, stage);
+    const int next = (*turn + 1) % 3, last = (*turn + 2) % 3;
+    const struct tensor dz = tensor_head(w->dx[last], stage->rows_out);
+    const struct tensor du = tensor_head(w->dx[last], stage->rows_in); /* after dz */
+    const struct tensor u = s->pre.kind ? tensor_head(s->normed, stage->rows_in) : s->x;
+    struct tensor dv = d->x;
+    if (s->post.kind) {
+        dv = tensor_head(w->dx[next], stage->rows_out);
+        norm_backward(&s->post, dv, d->x, tensor_head(s->v, stage->rows_out));
+    }
+    if (s->resid_gain)
+        gain_backward(s, w, dv);
+    if (s->adds_bottom) {
+        d->bottom = tensor_head(w->dbottom, stage->rows_out);
+        rows_copy(d->bottom, dv, stage->rows_out);
+    }
+    branch_backward(s, w, &residual, dz, dv, d->second);
+    if (s->attention)
+        attention_core_backward(s, stage, w, du, dz, u);
+    else
+        feed_forward_core_backward(s, stage, w, du, dz, u);
+    if (s->pre.kind)
+        norm_backward(&s->pre, du, du, s->x);
+    residual_skip_backward(&residual, du, tensor_head(dv, stage->tokens_out),
+                           s->attention ? d->bottom : (struct tensor){0}, stage->pick);
+    d->x = du;
+    *turn = last;
+}

@@ -1,0 +1,93 @@
+/* sublayer - the one residual block that every arrangement is a choice of switches of,
+ * with attention or feed-forward as its core.
+ *
+ *   u  = pre_norm ? N_pre(x) : x
+ *   c  = core(u)                        attention (N, D) or gelu(fc1) (N, F)
+ *   c  = c rep(head_scale)              attention, head_scale = pre_proj
+ *   c  = mid_norm ? N_mid(c) : c
+ *   z  = c W^T + b
+ *   z  = z rep(head_scale)              attention, head_scale = post_proj
+ *   z  = dropout(out_norm ? N_out(z) : z)
+ *   v  = alpha gain x + z (+ layer input, at the feed-forward with bottom_skip)
+ *   x' = post_norm ? N_post(v) : v
+ *   s' = s + kappa z                    with dual_stream
+ *
+ * The attention of the last layer picks rows: keys and values are of all rows, everything
+ * after of the rows that the head reads only. */
+#ifndef ENCODER_SUBLAYER_H
+#define ENCODER_SUBLAYER_H
+
+#include "encoder/attention.h"
+#include "encoder/config.h"
+#include "encoder/linear.h"
+#include "encoder/norm.h"
+#include "encoder/onednn.h"
+#include "encoder/residual.h"
+
+/* The rows of one batch at one sublayer. Row counts are rounded; rows beyond the real
+ * ones hold finite values forward and zeros backward. */
+struct stage {
+    int64_t rows_in, rows_out, tokens_in, tokens_out; /* tokens: real rows */
+    const int32_t *pick; /* row i of the output is row pick[i] of the input; NULL = i */
+    struct attention_rows attention;
+    bool train;
+    uint64_t seed, step; /* name the dropout draws */
+};
+
+/* What flows through the stack, and its gradients the other way. */
+struct streams {
+    struct tensor x;
+    struct tensor second; /* ResiDual's, no data when off */
+    struct tensor bottom; /* x at the layer's entry; its gradient */
+};
+
+/* Buffers that all sublayers share. Those of gradients exist in training only. */
+struct workspace {
+    struct tensor wide[2]; /* (N, max(D, F)): a core's output, its normalised form */
+    struct tensor branch;  /* (N, D): z where it is not kept */
+    struct tensor dwide;   /* (N, max(3 D, F)) */
+    struct tensor dx[3];   /* (N, D): the gradient's buffers, used in turn */
+    struct tensor dcore;   /* (N, D): of attention's context */
+    struct tensor dpicked; /* (N, D): of picked queries' input */
+    struct tensor dbottom; /* (N, D) */
+    float *sums;           /* D */
+};
+
+struct sublayer {
+    const struct config *config;
+    struct device *device;
+    const struct attention *attention; /* NULL: this is the feed-forward */
+    struct norm pre, mid, out, post;
+    struct parameter *head_scale, *resid_gain;
+    struct parameter *in_weight, *in_bias; /* query, key, value in a row; or fc1 */
+    struct linear output;
+    uint32_t dropout_site; /* attention's probabilities use the one before */
+    bool adds_bottom;
+    /* Kept for backward. */
+    struct tensor x, skip; /* views: the input, and its picked rows */
+    struct tensor normed;  /* u */
+    struct tensor hidden;  /* query, key, value (N, 3 D); or fc1's output (N, F) */
+    struct tensor picked, picked_normed; /* x and u of picked rows (R, D) */
+    struct tensor context;               /* attention's output */
+    float *lse;
+    struct tensor z, v, y;
+};
+
+void workspace_layout(struct workspace *w, struct arena *arena,
+                      const struct config *config, int64_t max_rows, bool train);
+
+/* Declares the parameters of `layer`'s attention (attention not NULL) or feed-forward. */
+void sublayer_declare(struct sublayer *s, const struct config *config,
+                      struct device *device, const struct attention *attention,
+                      struct parameters *p, int64_t layer);
+/* `picks`: rows_out may be fewer than rows_in. */
+void sublayer_layout(struct sublayer *s, struct arena *arena, int64_t max_rows_in,
+                     int64_t max_rows_out, bool picks);
+/* io->x (rows_in, D) becomes the sublayer's output (rows_out, D). */
+void sublayer_forward(struct sublayer *s, const struct stage *stage,
+                      const struct workspace *w, struct streams *io);
+/* d->x, the output's gradient in w->dx[*turn], becomes the input's; *turn follows. */
+void sublayer_backward(struct sublayer *s, const struct stage *stage,
+                       const struct workspace *w, struct streams *d, int *turn);
+
+#endif
