@@ -1,18 +1,11 @@
 /* capture - standard streams into files of the test's folder and back. */
 #include "tests/capture.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-/* cmocka.h wants the four above */
-#include <cmocka.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#include "tests/folder.h"
+#include "tests/support.h"
 
 int capture_redirect(int standard, int file) {
     fflush(stdout);
@@ -33,14 +26,14 @@ static int create(const char *path) {
     return file;
 }
 
-struct captured capture(void **state, int (*command)(int argc, char **argv),
-                        const char *input, const char *const *words) {
+struct captured capture(int (*command)(int argc, char **argv), const char *input,
+                        const char *const *words) {
     const char *argv[64];
     int argc = 0, saved[3];
     for (; words[argc]; argc++)
         argv[argc] = words[argc];
-    const char *in = folder_write_text(state, "stdin", input),
-               *out = folder_path(state, "stdout"), *err = folder_path(state, "stderr");
+    const char *in = support_write("stdin", input), *out = support_path("stdout"),
+               *err = support_path("stderr");
     const int files[3] = {open(in, O_RDONLY), create(out), create(err)};
     for (int i = 0; i < 3; i++)
         saved[i] = capture_redirect(i, files[i]);
@@ -49,12 +42,12 @@ struct captured capture(void **state, int (*command)(int argc, char **argv),
         capture_restore(i, saved[i]);
         close(files[i]);
     }
-    c.out = folder_read(out);
-    c.err = folder_read(err);
+    c.out = support_read(out);
+    c.err = support_read(err);
     return c;
 }
 
 void captured_free(struct captured *c) {
-    free(c->out);
-    free(c->err);
+    buffer_free(&c->out);
+    buffer_free(&c->err);
 }

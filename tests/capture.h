@@ -2,16 +2,16 @@
 #ifndef TESTS_CAPTURE_H
 #define TESTS_CAPTURE_H
 
+#include "base/buffer.h"
+
 struct captured {
     int code;
-    char *out, *err; /* all that was written */
+    struct buffer out, err; /* all that was written */
 };
 
-/* `words` end with NULL; `input` is what stdin holds; *state is a folder's
- * (tests/folder).
- */
-struct captured capture(void **state, int (*command)(int argc, char **argv),
-                        const char *input, const char *const *words);
+/* `words` end with NULL; `input` is what stdin holds. */
+struct captured capture(int (*command)(int argc, char **argv), const char *input,
+                        const char *const *words);
 void captured_free(struct captured *c);
 
 /* Points a standard descriptor at `file`; what restore wants. */

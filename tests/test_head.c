@@ -1,14 +1,9 @@
 /* test_head - the classification head against plain loops in double precision. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-/* cmocka.h wants the four above */
-#include <cmocka.h>
 #include <math.h>
 #include <string.h>
 
 #include "finetune/head.h"
+#include "tests/support.h"
 
 enum { ROWS = 5, WIDTH = 12, MOST_LABELS = 3 };
 enum { SEED = 7, STEP = 3 };
