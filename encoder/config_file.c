@@ -189,8 +189,9 @@ static enum status read_fields(struct config *c, const json_t *object, const cha
         TRY(read_field(f, c, object, path, err));
     }
     const char *arch;
-    TRY(json_file_string(object, path, "arch", c->arch, &arch, err));
-    snprintf(c->arch, sizeof c->arch, "%.31s", arch);
+    TRY(json_file_string(object, path, "arch", NULL, &arch, err));
+    if (arch)
+        snprintf(c->arch, sizeof c->arch, "%s", arch);
     return OK;
 }
 

@@ -261,13 +261,17 @@ static enum status place_tensor(const struct scanner *s, struct safetensor *t,
         huge |= __builtin_mul_overflow(t->count, (size_t)t->shape[i], &t->count);
     if (huge || __builtin_mul_overflow(bits, t->count, &bits))
         return bad_tensor(s, t, "its shape overflows");
-    if (offsets[0] > offsets[1] || (uint64_t)offsets[1] > s->header.data_size)
+    if (offsets[0] > offsets[1])
         return error_set(
             s->err, ERR_INPUT,
-            "%s: tensor \"%.200s\": data_offsets [%lld, %lld] are outside the "
-            "%zu bytes of data",
-            s->path, t->name, (long long)offsets[0], (long long)offsets[1],
-            s->header.data_size);
+            "%s: tensor \"%.200s\": data_offsets begin at %lld and end at %lld", s->path,
+            t->name, (long long)offsets[0], (long long)offsets[1]);
+    if ((uint64_t)offsets[1] > s->header.data_size)
+        return error_set(
+            s->err, ERR_INPUT,
+            "%s: the file has %zu bytes of data, but tensor \"%.200s\" ends at "
+            "%lld",
+            s->path, s->header.data_size, t->name, (long long)offsets[1]);
     t->bytes = (size_t)(offsets[1] - offsets[0]);
     if (bits % 8 || bits / 8 != t->bytes)
         return error_set(s->err, ERR_INPUT,
