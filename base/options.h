@@ -82,11 +82,10 @@ enum status options_defaults(const struct command *command, void *values,
 bool options_given(const struct command *command, const void *values, const char *name);
 /* The resolved values as a JSON object, for run_config.json. NULL when out of memory. */
 json_t *options_to_json(const struct command *command, const void *values);
-/* --help: usage, summary, groups with names, values, help, defaults and bounds; 90
- * columns, to stdout. */
+/* --help: usage, summary, groups with names, values, help, defaults and bounds; at most
+ * 90 columns, to stdout. With NORMGLUE_HELP=markdown in the environment the same table as
+ * Markdown, for the manual (make docs). */
 void options_print_help(const struct command *command);
-/* The same table as Markdown, for the manual. */
-void options_print_markdown(const struct command *command);
 /* The closest of `names` (count) to `word`, or NULL when none is near: for "did you
  * mean". */
 const char *options_nearest(const char *word, const char *const *names, int count);

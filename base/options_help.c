@@ -1,5 +1,6 @@
 /* options_help - the table of options as --help and as Markdown. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -127,7 +128,7 @@ static void print_rows(const struct option *rows, int width) {
     }
 }
 
-void options_print_help(const struct command *command) {
+static void print_text(const struct command *command) {
     const int columns = terminal_columns(STDOUT_FILENO, WIDTH);
     const int width = columns < 50 ? 50 : columns > WIDTH ? WIDTH : columns;
     const int column = printf("Usage: %s", command->name);
@@ -146,7 +147,7 @@ static void print_cell(const char *text) {
         printf("%s%c", *text == '|' ? "\\" : "", *text);
 }
 
-void options_print_markdown(const struct command *command) {
+static void print_markdown(const struct command *command) {
     char head[128];
     printf("### %s\n\n%s\n\n`%s %s`\n", command->name, command->summary, command->name,
            command->usage);
@@ -161,4 +162,12 @@ void options_print_markdown(const struct command *command) {
         print_cell(row->help);
         printf(" |\n");
     }
+}
+
+void options_print_help(const struct command *command) {
+    const char *form = getenv("NORMGLUE_HELP");
+    if (form && strcmp(form, "markdown") == 0)
+        print_markdown(command);
+    else
+        print_text(command);
 }
