@@ -14,7 +14,7 @@ static void *field(const struct option *row, void *values) {
 static bool is_bounded(const struct option *row) { return row->least || row->most; }
 
 /* Bounds this far out are only there to satisfy the table. */
-static bool is_far(double bound) { return !(fabs(bound) < 1e15); }
+static bool is_far(double bound) { return !(fabs(bound) < 1e12); }
 
 static bool same_name(const char *a, const char *b, size_t length) {
     for (size_t i = 0; i < length; i++)
