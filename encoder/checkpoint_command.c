@@ -1,0 +1,321 @@
+/* checkpoint_command - normglue checkpoint: inspect, verify and export model directories.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json_file.h"
+#include "base/options.h"
+#include "base/subcommand.h"
+#include "encoder/checkpoint.h"
+#include "encoder/checkpoint_folders.h"
+#include "encoder/field.h"
+#include "encoder/manifest.h"
+#include "encoder/weights.h"
+
+struct values {
+    const char *format, *output;
+    bool overwrite;
+};
+
+static const struct option inspect_options[] = {
+    {"format", OPTION_CHOICE, offsetof(struct values, format), "table", 0, 0,
+     "table|json", "Options", "how to print", false},
+    {0},
+};
+static const struct option verify_options[] = {{0}};
+static const struct option export_options[] = {
+    {"output", OPTION_STRING, offsetof(struct values, output), NULL, 0, 0, "DIR",
+     "Options", "where the model goes", true},
+    {"overwrite", OPTION_FLAG, offsetof(struct values, overwrite), "false", 0, 0, NULL,
+     "Options", "replace the model files of a folder that is not empty", false},
+    {0},
+};
+
+static const struct command inspect_command = {
+    "normglue checkpoint inspect",
+    "[OPTION]... DIR",
+    "Prints what a model directory, a checkpoint or an output folder holds.",
+    NULL,
+    inspect_options,
+    "DIR"};
+static const struct command verify_command = {
+    "normglue checkpoint verify",
+    "[OPTION]... DIR",
+    "Reads every byte of a checkpoint, or of all checkpoints and the model of an output "
+    "folder, and compares sizes and checksums.",
+    "Exit status 7 when one of them is damaged.\n",
+    verify_options,
+    "DIR"};
+static const struct command export_command = {
+    "normglue checkpoint export",
+    "--output DIR [OPTION]... DIR",
+    "Copies the model files out of a training output or checkpoint, without the training "
+    "state.",
+    NULL,
+    export_options,
+    "DIR"};
+
+static int64_t number_of_parameters(const struct weights *w) {
+    int64_t total = 0;
+    for (int i = 0; i < w->count; i++)
+        if (w->items[i].tensor->dtype[0] != 'I') /* position_ids are no parameters */
+            total += (int64_t)w->items[i].tensor->count;
+    return total;
+}
+
+/* A fact about the model a row, for both formats. */
+static json_t *describe_config(const struct config *c) {
+    json_t *object = json_object();
+    json_object_set_new(object, "model_type", json_string(c->model_type));
+    json_object_set_new(object, "arch", json_string(c->arch));
+    for (const struct field *f = config_fields; f->name; f++) {
+        char text[FIELD_TEXT];
+        json_object_set_new(object, f->name,
+                            json_loads(field_format(f, c, text), JSON_DECODE_ANY, NULL));
+    }
+    return object;
+}
+
+static json_t *describe_tensors(const struct weights *w) {
+    json_t *list = json_array();
+    for (int i = 0; i < w->count; i++) {
+        const struct safetensor *t = w->items[i].tensor;
+        json_t *shape = json_array();
+        for (int d = 0; d < t->rank; d++)
+            json_array_append_new(shape, json_integer(t->shape[d]));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:o}", "name", t->name, "dtype",
+                                              t->dtype, "shape", shape));
+    }
+    return list;
+}
+
+/* Of trainer_state.json, where one lies beside the model. */
+static json_t *describe_training(const char *directory) {
+    static const char *const keys[] = {"global_step", "max_steps", "best_global_step",
+                                       "best_metric", "num_input_tokens_seen"};
+    char path[PATH_BYTES];
+    struct error ignored;
+    json_t *state, *found = json_object();
+    if (file_join(path, directory, "trainer_state.json", &ignored) != OK ||
+        !file_exists(path) || json_file_read(&state, path, &ignored) != OK)
+        return found;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        json_object_set(found, keys[i], json_object_get(state, keys[i]));
+    json_decref(state);
+    return found;
+}
+
+static void print_members(const json_t *object) {
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)object, key, value) {
+        char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+        printf("%-30s %s\n", key,
+               json_is_string(value) ? json_string_value(value)
+               : text                ? text
+                                     : "");
+        free(text);
+    }
+}
+
+static void print_tensors(const struct weights *w) {
+    printf("\n%-70s %-5s %s\n", "tensor", "dtype", "shape");
+    for (int i = 0; i < w->count; i++) {
+        const struct safetensor *t = w->items[i].tensor;
+        printf("%-70s %-5s", t->name, t->dtype);
+        for (int d = 0; d < t->rank; d++)
+            printf("%s%lld", d ? " x " : " ", (long long)t->shape[d]);
+        printf("\n");
+    }
+}
+
+static void print_model(const char *path, const struct config *c, const struct weights *w,
+                        bool as_json) {
+    json_t *head =
+        json_pack("{s:s, s:I, s:i}", "directory", path, "parameters",
+                  (json_int_t)number_of_parameters(w), "tensor_count", w->count);
+    json_t *model = describe_config(c), *training = describe_training(path);
+    if (as_json) {
+        json_object_set(head, "config", model);
+        json_object_set(head, "training", training);
+        json_object_set_new(head, "tensors", describe_tensors(w));
+        json_dumpf(head, stdout, JSON_INDENT(2));
+        printf("\n");
+    } else {
+        print_members(head);
+        print_members(training);
+        print_members(model);
+        print_tensors(w);
+    }
+    json_decref(head);
+    json_decref(model);
+    json_decref(training);
+}
+
+static enum status inspect(const struct values *v, const char *directory,
+                           struct error *err) {
+    char path[PATH_BYTES];
+    struct config config;
+    struct weights weights;
+    TRY(checkpoint_resolve_model(directory, path, &notices_stderr, err));
+    TRY(config_read(&config, path, err));
+    TRY(weights_open(&weights, path, err));
+    print_model(path, &config, &weights, !strcmp(v->format, "json"));
+    weights_close(&weights);
+    return OK;
+}
+
+static void report(const char *path, enum status status, const struct error *err,
+                   int *damaged) {
+    if (status == OK)
+        printf("ok       %s\n", path);
+    else
+        printf("damaged  %s (%s)\n", path, err->text);
+    *damaged += status != OK;
+}
+
+static enum status verify_folders(const char *output, int *seen, int *damaged,
+                                  struct error *err) {
+    struct checkpoint_folders folders;
+    TRY(checkpoint_folders_list(&folders, output, err));
+    enum status status = OK;
+    for (int i = 0; i < folders.count && status == OK; i++) {
+        char path[PATH_BYTES];
+        struct error fault;
+        status = checkpoint_folder_path(path, output, folders.steps[i], err);
+        if (status == OK)
+            report(path, checkpoint_verify(path, &fault), &fault, damaged);
+    }
+    *seen += folders.count;
+    checkpoint_folders_free(&folders);
+    return status;
+}
+
+static enum status read_model(const char *directory, struct error *err) {
+    struct config config;
+    struct weights weights;
+    TRY(config_read(&config, directory, err));
+    TRY(weights_open(&weights, directory, err));
+    weights_close(&weights);
+    return OK;
+}
+
+/* Is there a file of this name in the folder? */
+static bool holds(const char *directory, const char *name) {
+    char path[PATH_BYTES];
+    struct error ignored;
+    return file_join(path, directory, name, &ignored) == OK && file_exists(path);
+}
+
+static enum status verify(const struct values *v, const char *directory,
+                          struct error *err) {
+    struct error fault;
+    int seen = 0, damaged = 0;
+    (void)v;
+    if (!file_is_directory(directory))
+        return error_set(err, ERR_INPUT, "%s: expected a directory", directory);
+    if (holds(directory, MANIFEST_NAME)) {
+        report(directory, checkpoint_verify(directory, &fault), &fault, &damaged);
+        seen++;
+    } else if (holds(directory, "config.json")) {
+        report(directory, read_model(directory, &fault), &fault, &damaged);
+        seen++;
+    }
+    TRY(verify_folders(directory, &seen, &damaged, err));
+    if (!seen)
+        return error_set(err, ERR_INPUT, "%s: expected a model or checkpoints in it",
+                         directory);
+    return damaged ? error_set(err, ERR_INCOMPATIBLE, "%s: %d of %d damaged", directory,
+                               damaged, seen)
+                   : OK;
+}
+
+static enum status copy(const char *from, const char *to, const char *name,
+                        struct error *err) {
+    char source[PATH_BYTES], target[PATH_BYTES];
+    struct mapping m;
+    TRY(file_join(source, from, name, err));
+    TRY(file_join(target, to, name, err));
+    TRY(file_map(&m, source, err));
+    enum status status = file_write(target, m.data, m.size, err);
+    file_unmap(&m);
+    return status;
+}
+
+/* The weights last: a folder without them is no model yet. */
+static enum status copy_model(const char *from, const char *to, struct error *err) {
+    static const char *const names[] = {"config.json",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "tokenizer.json",
+                                        "tokenizer_config.json",
+                                        "special_tokens_map.json",
+                                        "added_tokens.json",
+                                        "configuration_normglue.py",
+                                        "modeling_normglue.py",
+                                        "model.safetensors"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (holds(from, names[i]))
+            TRY(copy(from, to, names[i], err));
+    return OK;
+}
+
+static enum status export(const struct values *v, const char *directory,
+                          struct error *err) {
+    char path[PATH_BYTES];
+    TRY(checkpoint_resolve_model(directory, path, &notices_stderr, err));
+    TRY(read_model(path, err));
+    if (!holds(path, "model.safetensors")) return error_set(
+        err, ERR_INPUT, "%s: sharded models are not exported", path);
+    if (holds(v->output, "config.json") && !v->overwrite) return error_set(
+        err, ERR_USAGE,
+        "%s: there is a model in it already: choose another folder or give "
+        "--overwrite",
+        v->output);
+    TRY(file_make_directory(v->output, err));
+    TRY(copy_model(path, v->output, err));
+    printf("%s\n", v->output);
+    return OK;
+}
+
+/* All three commands take one directory. */
+static int run(const struct command *command, int argc, char **argv,
+               enum status (*work)(const struct values *, const char *, struct error *)) {
+    struct values values = {0};
+    struct option_list operands = {0};
+    struct error err;
+    bool help = false;
+    enum status status =
+        options_parse(command, &values, argc, argv, &operands, &help, &err);
+    if (status == OK && help)
+        options_print_help(command);
+    else if (status == OK && operands.count != 1)
+        status = error_set(&err, ERR_USAGE, "expected one directory, found %d",
+                           operands.count);
+    else if (status == OK)
+        status = work(&values, operands.items[0], &err);
+    return options_finish(command, &values, status, &err);
+}
+
+static int run_inspect(int argc, char **argv) {
+    return run(&inspect_command, argc, argv, inspect);
+}
+static int run_verify(int argc, char **argv) {
+    return run(&verify_command, argc, argv, verify);
+}
+static int run_export(int argc, char **argv) {
+    return run(&export_command, argc, argv, export);
+}
+
+int checkpoint_command(int argc, char **argv) {
+    static const struct subcommand rows[] = {
+        {"inspect", run_inspect, "tensors, arrangement, sizes, training"},
+        {"verify", run_verify, "compare every byte with the checksums"},
+        {"export", run_export, "the model alone, out of a training output"},
+    };
+    static const struct subcommands all = {"normglue checkpoint", NULL, NULL, rows,
+                                           sizeof rows / sizeof *rows};
+    return subcommand_run(&all, argc, argv);
+}
