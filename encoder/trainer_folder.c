@@ -11,10 +11,13 @@
 #include "encoder/manifest.h"
 #include "encoder/trainer_run.h"
 
-/* What a run may have left that was killed before its first checkpoint. data/ are the
- * token shards of pretraining, which check themselves. */
+/* Token shards of pretraining, made before training begins; they check themselves, so a
+ * folder with nothing else counts as empty. */
+#define DATA "data"
+
+/* What a run may have left that was killed before its first checkpoint. */
 static const char *const leftovers[] = {"run_config.json", "metrics.jsonl",
-                                        "timing.jsonl", "data"};
+                                        "timing.jsonl", DATA};
 
 static bool is_leftover(const char *name) {
     for (size_t i = 0; i < sizeof leftovers / sizeof *leftovers; i++)
@@ -45,7 +48,7 @@ static enum status look(const char *output, struct contents *found, struct error
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name;
         if (strcmp(name, ".") && strcmp(name, "..")) {
-            found->empty = false;
+            found->empty &= strcmp(name, DATA) == 0;
             found->has_checkpoint |= checkpoint_folder_step(name) >= 0;
             if (!is_leftover(name) && !*found->other)
                 snprintf(found->other, sizeof found->other, "%s", name);
