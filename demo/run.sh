@@ -1,0 +1,43 @@
+#!/bin/sh
+# run - the tour of `make demo`: text, tokenizer, masked language model, GLUE scores.
+# Reads only this folder, writes only ./demo-output (made anew). NORMGLUE = the program.
+set -e
+cd "$(dirname "$0")/.."
+out=demo-output
+
+step() {
+    printf '\n==> %s\n' "$*"
+}
+run() {
+    printf '$ normglue %s\n' "$*"
+    "${NORMGLUE:-./normglue}" "$@"
+}
+
+rm -rf "$out"
+mkdir "$out"
+
+step "1. Train a byte-level BPE tokenizer on 1.5 MB of text"
+run tokenizer train --vocab-size 4000 --output $out/tokenizer demo/text/*.txt
+
+step "2. Pretrain a small NormFormer: guess the words behind <mask>"
+run pretrain --arch normformer --tokenizer $out/tokenizer \
+    --train demo/text/*.txt --valid demo/valid.txt --output $out/model \
+    --num-hidden-layers 4 --hidden-size 128 --num-attention-heads 4 \
+    --intermediate-size 512 --max-seq-length 128 --hidden-dropout-prob 0 \
+    --attention-probs-dropout-prob 0 --per-device-train-batch-size 32 \
+    --learning-rate 2e-3 --max-steps 800 --eval-steps 200 --save-steps 800 \
+    --logging-steps 100
+
+step "3. Ask the model for a masked word"
+echo "The capital of the country is the largest <mask> in the region." |
+    run fill-mask --model $out/model --top-k 3
+
+step "4. Fine-tune on samples of three GLUE tasks, two seeds each"
+run glue run --model $out/model --data demo/GLUE --tasks mnli,qnli,wnli --seeds 2 \
+    --output $out/scores --num-train-epochs 3 --learning-rate 3e-4 \
+    --max-seq-length 96 --discard-models
+
+step "5. The same scores in Markdown"
+run glue table $out/scores --format markdown
+
+step "Done: everything is in $out/"
