@@ -15,6 +15,7 @@
 #include "encoder/weights.h"
 
 struct values {
+    struct options_state *state; /* base/options keeps its memory here */
     const char *format, *output;
     bool overwrite;
 };
