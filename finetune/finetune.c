@@ -233,22 +233,29 @@ static struct trainer_options trainer_options(const struct finetune_options *o) 
 
 static void describe(const struct job *j) {
     const struct finetune_options *o = &j->options;
+    const struct classifier *c = &j->classifier;
+    const size_t bytes = c->parameters.arena.used + c->arena.used;
     notice(j->notices,
            "%s: %lld training rows, %lld steps of %lld, learning rate %g after %lld "
            "steps of warm-up; the best model is the one with the highest %s score",
            j->task->name, (long long)j->train.input.count, (long long)o->max_steps,
            (long long)j->rows_per_step, o->learning_rate, (long long)o->warmup_steps,
            j->eval[0].name);
+    notice(j->notices, "%s, %lld weights, %.0f MB for weights, optimizer and activations",
+           device_description(c->device), (long long)parameters_number(&c->parameters),
+           (double)bytes / 1e6);
 }
 
 static void take_results(const struct job *j, const struct trainer_result *trained,
                          struct finetune_result *result) {
     const struct config *config = &j->classifier.config;
-    *result = (struct finetune_result){.num_splits = j->num_eval,
-                                       .train_rows = j->train.input.count,
-                                       .max_steps = j->options.max_steps,
-                                       .best_step = trained->best_step,
-                                       .seconds = trained->seconds};
+    const bool is_best = trained->best_step > 0; /* else no score was ever defined */
+    *result = (struct finetune_result){
+        .num_splits = j->num_eval,
+        .train_rows = j->train.input.count,
+        .max_steps = j->options.max_steps,
+        .best_step = is_best ? trained->best_step : trained->step,
+        .seconds = trained->seconds};
     memcpy(result->model_type, config->model_type, sizeof result->model_type);
     memcpy(result->arch, config->arch, sizeof result->arch);
     for (int i = 0; i < j->num_eval; i++) {
@@ -256,7 +263,7 @@ static void take_results(const struct job *j, const struct trainer_result *train
         snprintf(split->split, sizeof split->split, "%s", j->eval[i].name);
         split->rows = j->eval[i].input.count;
         split->majority = j->majority[i];
-        results_take(split, &trained->best, i > 0);
+        results_take(split, is_best ? &trained->best : &trained->last, i > 0);
     }
 }
 
