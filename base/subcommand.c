@@ -21,8 +21,10 @@ static int print_help(const struct subcommands *all) {
         printf("\n%s", all->epilog);
     if (fflush(stdout) == 0)
         return OK;
-    fprintf(stderr, "%s: stdout: cannot write\n", all->name);
-    return ERR_IO;
+    struct error err;
+    const enum status status = error_system(&err, "stdout", "cannot write");
+    fprintf(stderr, "%s: %s\n", all->name, err.text);
+    return (int)status;
 }
 
 static int refuse(const struct subcommands *all, const char *word) {
