@@ -23,16 +23,17 @@ OPT ?= -O3
 MARCH ?= $(if $(filter x86_64,$(shell uname -m)),-march=x86-64-v3 -mtune=native)
 BUILD := build
 
+# The instrumented builds see "uninitialised" variables where there are none.
 ifdef SAN
 BUILD := build/san
 OPT := -O1
 INSTRUMENT := -fsanitize=address,undefined -fno-sanitize-recover=all \
-  -fno-omit-frame-pointer
+  -fno-omit-frame-pointer -Wno-maybe-uninitialized
 endif
 ifdef COV
 BUILD := build/coverage
 OPT := -O1
-INSTRUMENT := --coverage
+INSTRUMENT := --coverage -Wno-maybe-uninitialized
 endif
 
 # All cores, unless the caller says how many.
@@ -73,9 +74,11 @@ $(BUILD)/normglue: $(BUILD)/normglue.o $(OBJECTS)
 	$(CC) $(FLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/libnormglue.a: $(OBJECTS)
+$(BUILD)/tests/libhelpers.a: $(HELPERS)
+%.a:
 	@rm -f $@; ar rcs $@ $^
 
-$(BUILD)/tests/%: $(BUILD)/tests/%.o $(HELPERS) $(BUILD)/libnormglue.a
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/libhelpers.a $(BUILD)/libnormglue.a
 	$(CC) $(FLAGS) -o $@ $^ -lcmocka $(LIBS)
 
 $(BUILD)/%.o: %.c | $(BUILD)/.deps-build

@@ -33,10 +33,11 @@ for file in normglue.c */*.h; do
     # The first sentence of the head: "/* name - purpose."
     awk -v file="$file" '
         { sub(/^\/?[ *]+/, ""); sub(/ *\*\/$/, ""); text = text " " $0 }
-        /\.$/ || /\. / || NR == 4 || !NF { exit }
+        /\.$/ || /\. [A-Z]/ || NR == 4 || !NF { exit }
         END {
             sub(/^[^-]* - /, "", text)
-            sub(/\. .*/, ".", text)
+            if (match(text, /\. [A-Z]/))
+                text = substr(text, 1, RSTART)
             sub(/ +$/, "", text)
             print "- `" file "` - " text
         }' "$file"

@@ -97,6 +97,28 @@ static void pieces_of_all_sizes_arrive_in_order(void **state) {
     buffer_free(&expected);
 }
 
+static void a_header_is_replaced_before_and_after_it_reached_the_disk(void **state) {
+    (void)state;
+    struct writer *w;
+    struct error err;
+    char piece[200000];
+    memset(piece, '.', sizeof piece);
+    SUPPORT_OK(writer_open(&w, support_path("header"), &err), err);
+    SUPPORT_OK(writer_write(w, "0000", 4, &err), err);
+    SUPPORT_OK(writer_overwrite(w, 1, "12", 2, &err), err);
+    SUPPORT_OK(writer_write(w, piece, sizeof piece, &err), err);
+    SUPPORT_OK(writer_write(w, "end", 3, &err), err);
+    SUPPORT_OK(writer_overwrite(w, 2, "ab", 2, &err), err);
+    assert_int_equal(writer_bytes(w), 4 + sizeof piece + 3);
+    SUPPORT_OK(writer_commit(w, &err), err);
+    writer_close(w);
+    struct buffer b = support_read(support_path("header"));
+    assert_int_equal(b.length, 4 + sizeof piece + 3);
+    assert_memory_equal(b.data, "01ab..", 6);
+    assert_string_equal(b.data + b.length - 4, ".end");
+    buffer_free(&b);
+}
+
 static void what_cannot_be_a_file_is_an_error(void **state) {
     (void)state;
     struct error err;
@@ -141,6 +163,7 @@ int main(void) {
         cmocka_unit_test(a_committed_file_replaces_the_old_one),
         cmocka_unit_test(the_mode_comes_from_the_umask),
         cmocka_unit_test(pieces_of_all_sizes_arrive_in_order),
+        cmocka_unit_test(a_header_is_replaced_before_and_after_it_reached_the_disk),
         cmocka_unit_test(what_cannot_be_a_file_is_an_error),
         cmocka_unit_test(a_full_disk_leaves_the_old_file),
     };
