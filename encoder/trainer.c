@@ -35,10 +35,10 @@ static enum status not_finite(const struct run *r, int64_t step, const char *wha
                                                         : NULL;
         name = kind ? row->name : NULL;
     }
-    return error_set(err, ERR_NONFINITE,
-                     "step %lld: %s is %g%s%s%s%s: stopped before the update",
-                     (long long)step, what, value, name ? " (first in " : "",
-                     name ? kind : "", name ? " " : "", name ? name : "");
+    return error_set(
+        err, ERR_NONFINITE, "step %lld: %s is %g%s%s%s%s%s: stopped before the update",
+        (long long)step, what, value, name ? " (first in " : "", name ? kind : "",
+        name ? " " : "", name ? name : "", name ? ")" : "");
 }
 
 static enum status run_micros(struct run *r, int64_t step, struct tally *sum,
@@ -210,6 +210,7 @@ static void take_result(const struct run *r, struct trainer_result *result) {
 
 static enum status run(struct run *r, struct error *err) {
     TRY(trainer_start(r, err));
+    parameters_clear_gradients(r->parameters);
     clock_gettime(CLOCK_MONOTONIC, &r->started);
     r->progress = progress_open(r->options->progress, "training", "steps",
                                 (uint64_t)r->options->max_steps);
