@@ -21,6 +21,7 @@ struct vocab_entry {
     bool present;
     bool mapped;  /* all of its characters are in the byte alphabet, at least one */
     bool extra;   /* an added token that is not in the model's vocabulary */
+    bool added;   /* recognised in text before it is split */
     bool special; /* dropped by skip_special_tokens */
 };
 

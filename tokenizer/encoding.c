@@ -1,0 +1,395 @@
+/* encoding - a text or a pair with all that Hugging Face tokenizers knows of it. */
+#include "tokenizer/encoding.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tokenizer/parts.h"
+#include "tokenizer/split.h"
+#include "tokenizer/unicode.h"
+
+static enum status reserve(struct encoding *e, size_t more, struct error *err) {
+    if (more <= e->capacity - e->count)
+        return OK;
+    size_t capacity = e->count + e->count / 2 + more + 8;
+    struct encoded_token *tokens = realloc(e->tokens, capacity * sizeof *tokens);
+    if (!tokens)
+        return error_set(err, ERR_MEMORY, "out of memory for an encoding");
+    e->tokens = tokens;
+    e->capacity = capacity;
+    return OK;
+}
+
+static enum status add(struct encoding *e, const struct encoded_token *tokens,
+                       size_t count, struct error *err) {
+    TRY(reserve(e, count, err));
+    if (count)
+        memcpy(e->tokens + e->count, tokens, count * sizeof *tokens);
+    e->count += count;
+    return OK;
+}
+
+static void free_overflow(struct encoding *e) {
+    for (size_t i = 0; i < e->overflow_count; i++)
+        free(e->overflow[i].tokens);
+    free(e->overflow);
+    e->overflow = NULL;
+    e->overflow_count = 0;
+}
+
+void encoding_free(struct encoding *e) {
+    free_overflow(e);
+    free(e->tokens);
+    *e = (struct encoding){0};
+}
+
+/* How many characters start in the text before byte `at`; moves either way. */
+struct cursor {
+    const unsigned char *text;
+    size_t length, at, characters;
+};
+
+static bool starts_character(const struct cursor *c, size_t at) {
+    return at >= c->length || (c->text[at] & 0xC0) != 0x80;
+}
+
+static size_t characters_before(struct cursor *c, size_t at) {
+    for (; c->at < at; c->at++)
+        c->characters += starts_character(c, c->at);
+    for (; c->at > at; c->at--)
+        c->characters -= starts_character(c, c->at - 1);
+    return c->characters;
+}
+
+/* One text on its way to tokens, before truncation and template. */
+struct side {
+    const struct tokenizer *t;
+    struct tokenizer_cache *cache;
+    struct encoding tokens;
+    struct buffer replaced;
+    const char *text;
+    size_t length;
+    struct cursor cursor;
+    int32_t sequence_id, words;
+};
+
+/* A token over the source's bytes; its offsets are widened to whole characters. */
+static enum status add_token(struct side *s, int32_t id, struct origin at,
+                             struct error *err) {
+    TRY(reserve(&s->tokens, 1, err));
+    size_t start = characters_before(&s->cursor, at.start);
+    start -= !starts_character(&s->cursor, at.start);
+    size_t end = at.end > at.start ? characters_before(&s->cursor, at.end) : start;
+    s->tokens.tokens[s->tokens.count++] =
+        (struct encoded_token){.id = id,
+                               .type_id = s->sequence_id,
+                               .word_id = s->words,
+                               .sequence_id = s->sequence_id,
+                               .start = (uint32_t)start,
+                               .end = (uint32_t)end,
+                               .first = at.start,
+                               .last = at.end,
+                               .attention = true};
+    return OK;
+}
+
+/* The source of bytes [start, end) of a piece that had a space inserted in front. */
+static struct origin source_of(const struct piece *p, size_t start, size_t end,
+                               size_t inserted) {
+    start -= start ? inserted : 0;
+    end -= end ? inserted : 0;
+    if (start < end)
+        return piece_origin(p, start, end);
+    struct origin before = start ? piece_origin(p, start - 1, start)
+                                 : piece_origin(p, 0, 1);
+    uint32_t at = start ? before.end : before.start;
+    return (struct origin){at, at};
+}
+
+/* The tokens of one word and the bytes each stands for, in *scratch or by the ids. */
+static enum status encode_word(struct side *s, const unsigned char *word, size_t length,
+                               const int32_t **ids, size_t *count,
+                               const uint32_t **lengths, struct error *err) {
+    struct words_state *state = &s->cache->words;
+    *lengths = NULL;
+    if (!s->t->facts.missing_bytes)
+        return words_encode_one(&s->t->words, state, word, length, ids, count, err);
+    TRY(bpe_word(&s->t->bpe, &state->scratch, word, length, err));
+    *ids = state->scratch.ids;
+    *count = state->scratch.count;
+    *lengths = state->scratch.lengths;
+    return OK;
+}
+
+static enum status take_text(struct side *s, const struct piece *p, struct error *err) {
+    const unsigned char *text;
+    size_t length, inserted;
+    TRY(tokenizer_prefix(s->t, s->cache, p, &text, &length, &inserted, err));
+    for (size_t at = 0, end; at < length; at = end, s->words++) {
+        end = split_next(text, at, length);
+        const int32_t *ids;
+        const uint32_t *lengths;
+        size_t count, from = at;
+        TRY(encode_word(s, text + at, end - at, &ids, &count, &lengths, err));
+        for (size_t i = 0; i < count; i++) {
+            size_t bytes =
+                lengths ? lengths[i] : s->t->vocab.entries[ids[i]].bytes_length;
+            struct origin source = source_of(p, from, from + bytes, inserted);
+            TRY(add_token(s, ids[i], source, err));
+            from += bytes;
+        }
+    }
+    return OK;
+}
+
+static enum status take_piece(void *self, const struct piece *p, struct error *err) {
+    struct side *s = self;
+    if (!p->token)
+        return take_text(s, p, err);
+    TRY(add_token(s, p->token->id, piece_origin(p, 0, p->length), err));
+    s->words++;
+    return OK;
+}
+
+static enum status encode_side(struct side *s, struct error *err) {
+    TRY(tokenizer_check_text(s->t, &s->replaced, &s->text, &s->length, err));
+    if (s->length > UINT32_MAX)
+        return error_set(err, ERR_INPUT, "a text of more than 4 GiB");
+    const unsigned char *text = (const unsigned char *)s->text;
+    s->cursor = (struct cursor){.text = text, .length = s->length};
+    return pieces_cut(&s->t->added, &s->t->normalizer, text, s->length,
+                      (struct piece_sink){take_piece, s}, err);
+}
+
+/* How many characters at one end of the token's string are U+0120 or whitespace: the
+ * string is what the text has there for an added token, else the vocabulary's. */
+static uint32_t spaces(const struct side *s, const struct encoded_token *token,
+                       bool leading) {
+    const struct vocab_entry *entry = &s->t->vocab.entries[token->id];
+    const unsigned char *text = (const unsigned char *)s->t->vocab.bytes.data;
+    text += entry->bytes;
+    size_t length = entry->bytes_length;
+    bool mapped = entry->mapped && !entry->added;
+    if (!mapped) {
+        text = (const unsigned char *)s->text + token->first;
+        length = token->last - token->first;
+    }
+    uint32_t count = 0;
+    if (mapped) {
+        while (count < length && text[leading ? count : length - 1 - count] == ' ')
+            count++;
+        return count;
+    }
+    for (size_t at = 0; at < length;) {
+        uint32_t code;
+        at += unicode_decode(text + at, length - at, &code);
+        bool space = code == 0x120 ||
+                     (code != UNICODE_BAD && unicode_class(code) == UNICODE_SPACE);
+        if (leading && !space)
+            return count;
+        count = space ? count + 1 : 0;
+    }
+    return count;
+}
+
+/* Takes the spaces of tokens out of their offsets, as ByteLevel's trim_offsets does. */
+static void trim(const struct side *s, struct encoded_token *tokens, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        struct encoded_token *token = &tokens[i];
+        uint32_t lead = spaces(s, token, true), trail = spaces(s, token, false);
+        bool inserted = (i == 0 || token->start == 0) && lead == 1 &&
+                        s->t->template.add_prefix_space;
+        if (lead && !inserted)
+            token->start =
+                token->start + lead < token->end ? token->start + lead : token->end;
+        if (trail && token->end >= trail)
+            token->end =
+                token->end - trail > token->start ? token->end - trail : token->start;
+    }
+}
+
+/* A stretch of one side's tokens. */
+struct window {
+    const struct side *side;
+    size_t start, end;
+};
+
+static enum status add_window(struct encoding *out, struct window w, struct error *err) {
+    const struct template *frame = &w.side->t->template;
+    size_t from = out->count;
+    TRY(add(out, w.side->tokens.tokens + w.start, w.end - w.start, err));
+    if (frame->trim_offsets)
+        trim(w.side, out->tokens + from, out->count - from);
+    for (size_t i = from; i < out->count && frame->present; i++)
+        out->tokens[i].type_id = 0;
+    return OK;
+}
+
+static enum status add_special(struct encoding *out, int32_t id, struct error *err) {
+    struct encoded_token token = {
+        .id = id, .word_id = -1, .sequence_id = -1, .special = true, .attention = true};
+    return add(out, &token, 1, err);
+}
+
+/* <s> A </s> or <s> A </s></s> B </s>. */
+static enum status assemble(struct encoding *out, struct window a,
+                            const struct window *b, bool special, struct error *err) {
+    const struct template *frame = &a.side->t->template;
+    special = special && frame->present;
+    if (special)
+        TRY(add_special(out, frame->cls, err));
+    TRY(add_window(out, a, err));
+    if (special)
+        TRY(add_special(out, frame->sep, err));
+    if (!b)
+        return OK;
+    if (special)
+        TRY(add_special(out, frame->sep, err));
+    TRY(add_window(out, *b, err));
+    return special ? add_special(out, frame->sep, err) : OK;
+}
+
+/* What both sides are cut into. */
+struct cuts {
+    struct side *a, *b; /* b NULL: a single text */
+    size_t a_keep, b_keep, stride;
+    enum direction direction;
+    bool special;
+};
+
+/* Window `index` of a side; false when there is none. */
+static bool window_of(const struct cuts *c, const struct side *side, size_t index,
+                      struct window *w) {
+    size_t keep = side == c->a ? c->a_keep : c->b_keep;
+    w->side = side;
+    return truncation_window(side->tokens.count, keep, c->stride, c->direction, index,
+                             &w->start, &w->end);
+}
+
+/* Assembles one encoding, the result itself at first, then overflow. */
+static enum status put(const struct cuts *c, struct encoding *out, struct window a,
+                       const struct window *b, bool overflow, struct error *err) {
+    if (!overflow)
+        return assemble(out, a, b, c->special, err);
+    struct encoding *grown =
+        realloc(out->overflow, (out->overflow_count + 1) * sizeof *grown);
+    if (!grown)
+        return error_set(err, ERR_MEMORY, "out of memory for overflow");
+    out->overflow = grown;
+    struct encoding *e = &grown[out->overflow_count++];
+    *e = (struct encoding){0};
+    return assemble(e, a, b, c->special, err);
+}
+
+/* The result, then for each further window of A: with B, with each further window of B;
+ * then A with each further window of B. */
+static enum status combine(const struct cuts *c, struct encoding *out,
+                           struct error *err) {
+    struct window a, b = {0};
+    window_of(c, c->a, 0, &a);
+    if (c->b)
+        window_of(c, c->b, 0, &b);
+    struct window first_a = a, *pair = c->b ? &b : NULL;
+    TRY(put(c, out, a, pair, false, err));
+    for (size_t i = 1; window_of(c, c->a, i, &a); i++) {
+        if (c->b)
+            window_of(c, c->b, 0, &b);
+        TRY(put(c, out, a, pair, true, err));
+        for (size_t j = 1; c->b && window_of(c, c->b, j, &b); j++)
+            TRY(put(c, out, a, pair, true, err));
+    }
+    for (size_t j = 1; c->b && window_of(c, c->b, j, &b); j++)
+        TRY(put(c, out, first_a, pair, true, err));
+    return OK;
+}
+
+static enum status check_stride(const struct cuts *c, const struct side *side,
+                                size_t keep, struct error *err) {
+    if (!side || keep >= side->tokens.count || !keep || c->stride < keep)
+        return OK;
+    return error_set(err, ERR_USAGE,
+                     "stride %zu is not below the %zu tokens that truncation keeps",
+                     c->stride, keep);
+}
+
+static enum status cut(struct cuts *c, const struct truncation *truncation,
+                       struct error *err) {
+    c->a_keep = c->a->tokens.count;
+    c->b_keep = c->b ? c->b->tokens.count : 0;
+    if (!truncation)
+        return OK;
+    c->stride = truncation->stride;
+    c->direction = truncation->direction;
+    size_t frame = c->special && c->a->t->template.present ? (c->b ? 4 : 2) : 0;
+    size_t max = truncation->max_length > frame ? truncation->max_length - frame : 0;
+    TRY(truncation_lengths(truncation->strategy, max, &c->a_keep,
+                           c->b ? &c->b_keep : NULL, err));
+    TRY(check_stride(c, c->a, c->a_keep, err));
+    return check_stride(c, c->b, c->b_keep, err);
+}
+
+enum status encoding_encode(const struct tokenizer *t, struct tokenizer_cache *cache,
+                            const char *a, size_t a_length, const char *b,
+                            size_t b_length, const struct encoding_options *options,
+                            struct encoding *out, struct error *err) {
+    struct tokenizer_cache none = {0};
+    struct side sides[2] = {
+        {.t = t, .cache = cache ? cache : &none, .text = a, .length = a_length},
+        {.t = t, .cache = cache ? cache : &none, .text = b, .length = b_length}};
+    sides[1].sequence_id = 1;
+    struct cuts c = {.a = &sides[0],
+                     .b = b ? &sides[1] : NULL,
+                     .special = !options->no_special_tokens};
+    free_overflow(out);
+    out->count = 0;
+    enum status status = encode_side(c.a, err);
+    if (status == OK && b)
+        status = encode_side(c.b, err);
+    if (status == OK)
+        status = cut(&c, options->truncation, err);
+    if (status == OK)
+        status = combine(&c, out, err);
+    for (int i = 0; i < 2; i++) {
+        free(sides[i].tokens.tokens);
+        buffer_free(&sides[i].replaced);
+    }
+    words_close(&none.words);
+    buffer_free(&none.prefixed);
+    return status;
+}
+
+static enum status pad_one(struct encoding *e, size_t length,
+                           const struct padding *padding, struct error *err) {
+    for (size_t i = 0; i < e->overflow_count; i++)
+        TRY(pad_one(&e->overflow[i], length, padding, err));
+    if (e->count >= length)
+        return OK;
+    size_t missing = length - e->count;
+    TRY(reserve(e, missing, err));
+    size_t at = e->count;
+    if (padding->direction == DIRECTION_LEFT) {
+        memmove(e->tokens + missing, e->tokens, e->count * sizeof *e->tokens);
+        at = 0;
+    }
+    for (size_t i = at; i < at + missing; i++)
+        e->tokens[i] = (struct encoded_token){.id = padding->id,
+                                              .type_id = padding->type_id,
+                                              .word_id = -1,
+                                              .sequence_id = -1,
+                                              .special = true};
+    e->count = length;
+    return OK;
+}
+
+enum status encoding_pad(struct encoding *batch, size_t count,
+                         const struct padding *padding, struct error *err) {
+    size_t length = padding->length;
+    for (size_t i = 0; i < count && !padding->length; i++)
+        length = batch[i].count > length ? batch[i].count : length;
+    size_t multiple = padding->multiple_of ? padding->multiple_of : 1;
+    if (length % multiple)
+        length += multiple - length % multiple;
+    for (size_t i = 0; i < count; i++)
+        TRY(pad_one(&batch[i], length, padding, err));
+    return OK;
+}
