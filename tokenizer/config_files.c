@@ -38,8 +38,8 @@ static enum status read_flags(const json_t *row, const char *path,
     TRY(json_file_boolean(row, path, "rstrip", false, &token->rstrip, err));
     TRY(json_file_boolean(row, path, "single_word", false, &token->single_word, err));
     TRY(json_file_boolean(row, path, "special", token->special, &token->special, err));
-    return json_file_boolean(row, path, "normalized", !token->special,
-                             &token->normalized, err);
+    return json_file_boolean(row, path, "normalized", !token->special, &token->normalized,
+                             err);
 }
 
 static enum status add(struct tokenizer *t, const char *path,
@@ -70,8 +70,8 @@ static enum status read_decoder(struct tokenizer *t, const char *path,
 }
 
 /* {"<mask>": 50264, ...}, the form before tokenizer_config.json had flags. */
-static enum status read_added_json(struct tokenizer *t, const char *path,
-                                   const json_t *rows, struct error *err) {
+static enum status read_added_json(struct tokenizer *t, const char *path, json_t *rows,
+                                   struct error *err) {
     const char *content;
     json_t *number;
     json_object_foreach(rows, content, number) {
@@ -80,7 +80,8 @@ static enum status read_added_json(struct tokenizer *t, const char *path,
                                     .length = strlen(content),
                                     .normalized = true};
         if (id < 0 || id > VOCAB_MAX_ID || !token.length)
-            return error_set(err, ERR_INPUT, "%s: expected an id for '%s'", path, content);
+            return error_set(err, ERR_INPUT, "%s: expected an id for '%s'", path,
+                             content);
         if (!added_find(&t->added, content, token.length))
             TRY(add(t, path, &token, (int32_t)id, err));
     }
@@ -106,8 +107,8 @@ static enum status read_special(struct tokenizer *t, const char *path,
     return OK;
 }
 
-static enum status read_config(struct tokenizer *t, const char *path,
-                               const json_t *config, struct error *err) {
+static enum status read_config(struct tokenizer *t, const char *path, json_t *config,
+                               struct error *err) {
     bool prefix;
     TRY(json_file_boolean(config, path, "add_prefix_space", t->add_prefix_space, &prefix,
                           err));
@@ -121,7 +122,7 @@ static enum status read_config(struct tokenizer *t, const char *path,
 
 static enum status read_one(struct tokenizer *t, const char *directory, const char *name,
                             enum status (*read)(struct tokenizer *, const char *,
-                                                const json_t *, struct error *),
+                                                json_t *, struct error *),
                             struct error *err) {
     char path[PATH_BYTES];
     json_t *value;
@@ -129,10 +130,9 @@ static enum status read_one(struct tokenizer *t, const char *directory, const ch
     if (!file_exists(path))
         return OK;
     TRY(json_file_read(&value, path, err));
-    enum status status =
-        json_is_object(value)
-            ? read(t, path, value, err)
-            : error_set(err, ERR_INPUT, "%s: expected an object", path);
+    enum status status = json_is_object(value)
+                             ? read(t, path, value, err)
+                             : error_set(err, ERR_INPUT, "%s: expected an object", path);
     json_decref(value);
     return status;
 }
@@ -146,10 +146,10 @@ enum status config_files_read(struct tokenizer *t, const char *directory,
 
 /* The flags of an added token; with `special` as tokenizer_config.json has them. */
 static json_t *flags_of(const struct added_token *token, bool with_special) {
-    json_t *row = json_pack("{s:s%, s:b, s:b, s:b, s:b}", "content", token->content,
-                            token->length, "lstrip", token->lstrip, "normalized",
-                            token->normalized, "rstrip", token->rstrip, "single_word",
-                            token->single_word);
+    json_t *row =
+        json_pack("{s:s%, s:b, s:b, s:b, s:b}", "content", token->content, token->length,
+                  "lstrip", token->lstrip, "normalized", token->normalized, "rstrip",
+                  token->rstrip, "single_word", token->single_word);
     if (row && with_special)
         json_object_set_new(row, "special", json_boolean(token->special));
     return row;
@@ -166,8 +166,8 @@ static int add_specials(json_t *out, const struct tokenizer *t, bool rich) {
             continue;
         const struct added_token *token = added_find(&t->added, text, strlen(text));
         bool flagged = rich && token && (token->lstrip || token->rstrip);
-        failed |= json_object_set_new(out, specials[i].key,
-                                      flagged ? flags_of(token, false) : json_string(text));
+        failed |= json_object_set_new(
+            out, specials[i].key, flagged ? flags_of(token, false) : json_string(text));
     }
     return failed;
 }

@@ -93,17 +93,13 @@ static enum status add_token(struct side *s, int32_t id, struct origin at,
     return OK;
 }
 
-/* The source of bytes [start, end) of a piece that had a space inserted in front. */
+/* The source of bytes [start, end) of a piece that had a space inserted in front. The
+ * space stands for the piece's first character, as in Hugging Face tokenizers. */
 static struct origin source_of(const struct piece *p, size_t start, size_t end,
                                size_t inserted) {
-    start -= start ? inserted : 0;
-    end -= end ? inserted : 0;
-    if (start < end)
-        return piece_origin(p, start, end);
-    struct origin before = start ? piece_origin(p, start - 1, start)
-                                 : piece_origin(p, 0, 1);
-    uint32_t at = start ? before.end : before.start;
-    return (struct origin){at, at};
+    if (end <= inserted)
+        return piece_origin(p, 0, 1);
+    return piece_origin(p, start < inserted ? 0 : start - inserted, end - inserted);
 }
 
 /* The tokens of one word and the bytes each stands for, in *scratch or by the ids. */
@@ -197,8 +193,8 @@ static void trim(const struct side *s, struct encoded_token *tokens, size_t coun
     for (size_t i = 0; i < count; i++) {
         struct encoded_token *token = &tokens[i];
         uint32_t lead = spaces(s, token, true), trail = spaces(s, token, false);
-        bool inserted = (i == 0 || token->start == 0) && lead == 1 &&
-                        s->t->template.add_prefix_space;
+        bool inserted =
+            (i == 0 || token->start == 0) && lead == 1 && s->t->template.add_prefix_space;
         if (lead && !inserted)
             token->start =
                 token->start + lead < token->end ? token->start + lead : token->end;
@@ -232,8 +228,8 @@ static enum status add_special(struct encoding *out, int32_t id, struct error *e
 }
 
 /* <s> A </s> or <s> A </s></s> B </s>. */
-static enum status assemble(struct encoding *out, struct window a,
-                            const struct window *b, bool special, struct error *err) {
+static enum status assemble(struct encoding *out, struct window a, const struct window *b,
+                            bool special, struct error *err) {
     const struct template *frame = &a.side->t->template;
     special = special && frame->present;
     if (special)

@@ -11,9 +11,9 @@
 struct encoded_token {
     int32_t id;
     int32_t type_id;
-    int32_t word_id; /* pre-token or added token in its text; -1: template, padding */
-    int32_t sequence_id;  /* 0 first text, 1 second; -1: template, padding */
-    uint32_t start, end;  /* code points of the text, without trimmed spaces */
+    int32_t word_id;     /* pre-token or added token in its text; -1: template, padding */
+    int32_t sequence_id; /* 0 first text, 1 second; -1: template, padding */
+    uint32_t start, end; /* code points of the text, without trimmed spaces */
     uint32_t first, last; /* its bytes in the text, last exclusive, untrimmed */
     bool special;         /* of the template or padding; specials in the text are not */
     bool attention;       /* false: padding */
@@ -31,8 +31,8 @@ struct encoding_options {
     const struct truncation *truncation; /* NULL: none */
 };
 
-/* Replaces what `out` holds; zero it at first. `b` NULL: a single text. Texts below 4 GiB.
- * With INVALID_UTF8_REPLACE offsets count in the replaced text. ERR_USAGE when the
+/* Replaces what `out` holds; zero it at first. `b` NULL: a single text. Texts below 4
+ * GiB. With INVALID_UTF8_REPLACE offsets count in the replaced text. ERR_USAGE when the
  * truncation is impossible: stride not below the length that is kept, a side too short.
  */
 enum status encoding_encode(const struct tokenizer *t, struct tokenizer_cache *cache,

@@ -91,7 +91,8 @@ static size_t cluster_end(const unsigned char *text, size_t at, size_t length,
     return end;
 }
 
-/* Lower case of one character, by the full mapping: U+0130 is the one that gets longer. */
+/* Lower case of one character, by the full mapping: U+0130 is the one that gets longer.
+ */
 static enum status lower(const unsigned char *text, size_t bytes, struct origin origin,
                          struct normalized *out, struct error *err) {
     uint32_t code;

@@ -95,7 +95,8 @@ enum status tokenizer_add_tokens(struct tokenizer *t, const struct added_token *
     for (size_t i = 0; i < count; i++) {
         int32_t id = vocab_find(&t->vocab, tokens[i].content, tokens[i].length);
         if (tokens[i].length)
-            TRY(tokenizer_add_token_with_id(t, &tokens[i], id < 0 ? next_id(t) : id, err));
+            TRY(tokenizer_add_token_with_id(t, &tokens[i], id < 0 ? next_id(t) : id,
+                                            err));
     }
     return build_added(t, err);
 }
@@ -161,7 +162,9 @@ enum status tokenizer_add_normalizer(struct tokenizer *t, const char *name,
 
 int32_t tokenizer_size(const struct tokenizer *t) { return t->vocab.size; }
 
-struct special_ids tokenizer_specials(const struct tokenizer *t) { return t->specials; }
+struct special_ids tokenizer_specials(const struct tokenizer *t) {
+    return t->specials;
+}
 
 const char *tokenizer_token(const struct tokenizer *t, int32_t id) {
     size_t length;
@@ -204,8 +207,8 @@ uint64_t tokenizer_fingerprint(const struct tokenizer *t) {
         hash = hash_mix(hash, (uint64_t)t->normalizer.steps[i]);
     for (int32_t id = 0; id < t->vocab.size; id++) {
         size_t length = 0;
-        const char *text = vocab_has(&t->vocab, id) ? vocab_text(&t->vocab, id, &length)
-                                                    : "";
+        const char *text =
+            vocab_has(&t->vocab, id) ? vocab_text(&t->vocab, id, &length) : "";
         hash = hash_mix(hash, hash_bytes(text, length));
     }
     for (uint32_t i = 0; i < t->bpe.merge_count; i++)
@@ -295,8 +298,8 @@ enum status tokenizer_encode(const struct tokenizer *t, struct tokenizer_cache *
     enum status status = tokenizer_check_text(t, &replaced, &text, &length, err);
     struct ids_sink sink = {t, cache ? cache : &none, out};
     if (status == OK)
-        status = pieces_cut(&t->added, &t->normalizer, (const unsigned char *)text, length,
-                            (struct piece_sink){take_ids, &sink}, err);
+        status = pieces_cut(&t->added, &t->normalizer, (const unsigned char *)text,
+                            length, (struct piece_sink){take_ids, &sink}, err);
     buffer_free(&replaced);
     buffer_free(&none.prefixed);
     words_close(&none.words);
@@ -361,7 +364,7 @@ enum status tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size
 void tokenizer_clean_up(struct buffer *text) {
     static const struct {
         const char *from, *to;
-    } rows[] = {{" .", "."},     {" ?", "?"},   {" !", "!"},   {" ,", ","},
+    } rows[] = {{" .", "."},     {" ?", "?"},     {" !", "!"},   {" ,", ","},
                 {" ' ", "'"},    {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"},
                 {" 've", "'ve"}, {" 're", "'re"}};
     for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {

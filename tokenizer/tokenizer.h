@@ -26,9 +26,10 @@ struct special_ids { /* -1 where the vocabulary has no such token */
 };
 
 /* From a directory, as transformers does: tokenizer.json, else vocab.json + merges.txt
- * (GPT-2's names encoder.json + vocab.bpe too), reordered by a fairseq dict.txt if there is
- * one; with tokenizer_config.json, special_tokens_map.json and added_tokens.json where
- * present. A vocabulary with id gaps or missing bytes loads with a notice and stays exact. */
+ * (GPT-2's names encoder.json + vocab.bpe too), reordered by a fairseq dict.txt if there
+ * is one; with tokenizer_config.json, special_tokens_map.json and added_tokens.json where
+ * present. A vocabulary with id gaps or missing bytes loads with a notice and stays
+ * exact. */
 enum status tokenizer_load(struct tokenizer **t, const char *directory,
                            const struct notices *notices, struct error *err) MUST_CHECK;
 /* From one vocab.json and one merges.txt, wherever they are. */
@@ -58,8 +59,8 @@ void tokenizer_set_invalid_utf8(struct tokenizer *t, enum invalid_utf8 mode);
 /* A further normalisation step: "NFC", "NFD", "NFKC", "NFKD" or "Lowercase". */
 enum status tokenizer_add_normalizer(struct tokenizer *t, const char *name,
                                      struct error *err) MUST_CHECK;
-/* Adds tokens recognised in text. Their ids are ignored: a content that the vocabulary has
- * keeps its id, else it gets the next one. */
+/* Adds tokens recognised in text. Their ids are ignored: a content that the vocabulary
+ * has keeps its id, else it gets the next one. */
 enum status tokenizer_add_tokens(struct tokenizer *t, const struct added_token *tokens,
                                  size_t count, struct error *err) MUST_CHECK;
 /* All strings are plain text from now on. */

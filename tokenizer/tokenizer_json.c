@@ -25,8 +25,8 @@ static struct section *find_section(struct section *sections, size_t count,
 
 /* Notes where the members of an object are. Members that are not listed are passed over;
  * one that is there twice is an error. */
-static enum status map_object(struct json_scan *s, struct section *sections,
-                              size_t count, struct error *err) {
+static enum status map_object(struct json_scan *s, struct section *sections, size_t count,
+                              struct error *err) {
     TRY(json_scan_need(s, '{', err));
     bool first = true, more;
     for (;;) {
@@ -71,9 +71,10 @@ static enum status scan_merge(struct json_scan *s, struct tokenizer *t,
         size_t length = space ? (size_t)(space - text.data) : 0;
         size_t rest = space ? text.length - length - 1 : 0;
         if (!length || !rest || memchr(space + 1, ' ', rest))
-            return error_set(err, ERR_INPUT,
-                             "expected two tokens and one space between them, found '%.*s'",
-                             (int)(text.length < 200 ? text.length : 200), text.data);
+            return error_set(
+                err, ERR_INPUT,
+                "expected two tokens and one space between them, found '%.*s'",
+                (int)(text.length < 200 ? text.length : 200), text.data);
         return bpe_add_merge(&t->bpe, &t->vocab, text.data, length, space + 1, rest, err);
     }
     TRY(json_scan_string(s, &text, err));
@@ -114,7 +115,19 @@ static enum status expect_text(const struct json_scan *s, const struct section *
                      s->text + section->start);
 }
 
-enum { TYPE, DROPOUT, UNK, PREFIX, SUFFIX, FUSE, FALLBACK, IGNORE, VOCAB, MERGES, MODEL_KEYS };
+enum {
+    TYPE,
+    DROPOUT,
+    UNK,
+    PREFIX,
+    SUFFIX,
+    FUSE,
+    FALLBACK,
+    IGNORE,
+    VOCAB,
+    MERGES,
+    MODEL_KEYS
+};
 
 static bool is_true(const struct json_scan *s, const struct section *section) {
     return section->length == 4 && !memcmp(s->text + section->start, "true", 4);
@@ -147,10 +160,11 @@ static enum status read_unk(struct json_scan *s, struct tokenizer *t,
     TRY(json_scan_string(s, &text, err));
     t->bpe.unk = vocab_find(&t->vocab, text.data, text.length);
     if (t->bpe.unk < 0)
-        return error_set(err, ERR_INPUT,
-                         "%s: model: unk_token: expected a token of the vocabulary, found "
-                         "'%.*s'",
-                         s->path, (int)(text.length < 80 ? text.length : 80), text.data);
+        return error_set(
+            err, ERR_INPUT,
+            "%s: model: unk_token: expected a token of the vocabulary, found "
+            "'%.*s'",
+            s->path, (int)(text.length < 80 ? text.length : 80), text.data);
     return OK;
 }
 
@@ -387,12 +401,10 @@ static enum status read_sections(struct json_scan *s, const struct section *top,
 
 static enum status read_document(struct json_scan *s, struct tokenizer *t,
                                  struct error *err) {
-    struct section top[TOP_KEYS] = {[MODEL] = {.key = "model"},
-                                    [ADDED] = {.key = "added_tokens"},
-                                    [NORMALIZER] = {.key = "normalizer"},
-                                    [PRE] = {.key = "pre_tokenizer"},
-                                    [POST] = {.key = "post_processor"},
-                                    [DECODER] = {.key = "decoder"}};
+    struct section top[TOP_KEYS] = {
+        [MODEL] = {.key = "model"},           [ADDED] = {.key = "added_tokens"},
+        [NORMALIZER] = {.key = "normalizer"}, [PRE] = {.key = "pre_tokenizer"},
+        [POST] = {.key = "post_processor"},   [DECODER] = {.key = "decoder"}};
     TRY(map_object(s, top, TOP_KEYS, err));
     TRY(json_scan_end(s, err));
     if (!top[MODEL].length)

@@ -13,8 +13,8 @@
 /* Into an empty tokenizer, and readies it. */
 enum status tokenizer_json_read(struct tokenizer *t, const char *path,
                                 struct error *err) MUST_CHECK;
-/* What tokenizers' save() writes: pretty with an indent of 2, or compact. `truncation` and
- * `padding` (may be NULL) fill the sections of that name. No final newline. */
+/* What tokenizers' save() writes: pretty with an indent of 2, or compact. `truncation`
+ * and `padding` (may be NULL) fill the sections of that name. No final newline. */
 struct truncation;
 struct padding;
 enum status tokenizer_json_add(const struct tokenizer *t, bool pretty,

@@ -90,8 +90,7 @@ static enum status fill_trained(struct tokenizer *t, const struct bpe_trained *t
 }
 
 enum status tokenizer_from_trained(struct tokenizer **t,
-                                   const struct bpe_trained *trained,
-                                   struct error *err) {
+                                   const struct bpe_trained *trained, struct error *err) {
     *t = tokenizer_new();
     return *t ? settle(t, fill_trained(*t, trained, err)) : no_memory(err);
 }
@@ -127,12 +126,12 @@ static enum status find_files(struct layout *l, const char *directory,
     if (file_exists(l->tokenizer_json) ||
         (file_exists(l->vocab) && file_exists(l->merges)))
         return OK;
-    return error_set(err, ERR_INPUT,
-                     "%s: expected tokenizer.json, or vocab.json and merges.txt, found %s",
-                     directory,
-                     file_exists(l->vocab)    ? "vocab.json alone"
-                     : file_exists(l->merges) ? "merges.txt alone"
-                                              : "none of them");
+    return error_set(
+        err, ERR_INPUT,
+        "%s: expected tokenizer.json, or vocab.json and merges.txt, found %s", directory,
+        file_exists(l->vocab)    ? "vocab.json alone"
+        : file_exists(l->merges) ? "merges.txt alone"
+                                 : "none of them");
 }
 
 static enum status fill_directory(struct tokenizer *t, const struct layout *l,

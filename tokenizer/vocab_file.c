@@ -91,8 +91,9 @@ enum status vocab_file_read_merges(struct bpe *b, const struct vocab *v, const c
     if (status == OK) {
         size_t valid = unicode_valid_prefix((unsigned char *)text.data, text.length);
         if (valid < text.length)
-            status = error_set(err, ERR_INPUT, "%s: byte %zu: expected UTF-8, found 0x%02X",
-                               path, valid, (unsigned char)text.data[valid]);
+            status =
+                error_set(err, ERR_INPUT, "%s: byte %zu: expected UTF-8, found 0x%02X",
+                          path, valid, (unsigned char)text.data[valid]);
     }
     while (status == OK && next_line(&l)) {
         status = merge_line(b, v, &l, err);
@@ -122,8 +123,8 @@ static enum status dict_line(struct vocab *out, const struct vocab *gpt2,
     const char *token = l->line;
     int32_t id = number_of(token, length);
     if (id >= 0 && !vocab_has(gpt2, id))
-        return error_set(err, ERR_INPUT, "expected an id of the GPT-2 vocabulary, found %d",
-                         id);
+        return error_set(err, ERR_INPUT,
+                         "expected an id of the GPT-2 vocabulary, found %d", id);
     if (id >= 0)
         token = vocab_text(gpt2, id, &length);
     return vocab_add(out, token, length, out->size, err);
