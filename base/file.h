@@ -63,6 +63,10 @@ void reader_close(struct reader *r);
 struct writer;
 enum status writer_open(struct writer **w, const char *path,
                         struct error *err) MUST_CHECK;
+/* Reserves room for `length` bytes in all, so that a full disk is told before the work of
+ * writing. A file system that cannot reserve is no error. */
+enum status writer_reserve(struct writer *w, uint64_t length,
+                           struct error *err) MUST_CHECK;
 enum status writer_write(struct writer *w, const void *bytes, size_t length,
                          struct error *err) MUST_CHECK;
 /* Replaces bytes that were already written: for a header whose counts are known last. */

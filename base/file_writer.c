@@ -60,6 +60,13 @@ enum status writer_open(struct writer **w, const char *path, struct error *err) 
     return status;
 }
 
+enum status writer_reserve(struct writer *w, uint64_t length, struct error *err) {
+    if (fallocate(w->file, FALLOC_FL_KEEP_SIZE, 0, (off_t)length) != 0 &&
+        (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
+        return error_system(err, w->path, "cannot reserve room");
+    return OK;
+}
+
 static enum status write_all(struct writer *w, const char *bytes, size_t length,
                              struct error *err) {
     while (length) {

@@ -119,6 +119,20 @@ static void a_header_is_replaced_before_and_after_it_reached_the_disk(void **sta
     buffer_free(&b);
 }
 
+static void room_is_reserved_before_anything_is_written(void **state) {
+    (void)state;
+    struct writer *w;
+    struct error err;
+    SUPPORT_OK(writer_open(&w, support_path("room"), &err), err);
+    assert_int_equal(writer_reserve(w, UINT64_C(1) << 62, &err), ERR_IO);
+    support_assert_error(&err, ERR_IO, "*/room: cannot reserve room: *");
+    SUPPORT_OK(writer_reserve(w, 1000000, &err), err);
+    SUPPORT_OK(writer_write(w, "short", 5, &err), err);
+    SUPPORT_OK(writer_commit(w, &err), err);
+    writer_close(w);
+    check_content(support_path("room"), "short");
+}
+
 static void what_cannot_be_a_file_is_an_error(void **state) {
     (void)state;
     struct error err;
@@ -164,6 +178,7 @@ int main(void) {
         cmocka_unit_test(the_mode_comes_from_the_umask),
         cmocka_unit_test(pieces_of_all_sizes_arrive_in_order),
         cmocka_unit_test(a_header_is_replaced_before_and_after_it_reached_the_disk),
+        cmocka_unit_test(room_is_reserved_before_anything_is_written),
         cmocka_unit_test(what_cannot_be_a_file_is_an_error),
         cmocka_unit_test(a_full_disk_leaves_the_old_file),
     };
