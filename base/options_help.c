@@ -40,6 +40,8 @@ static const char *heading(const struct option *row, char text[128]) {
         row->kind == OPTION_FLAG && row->initial && strcmp(row->initial, "true") == 0;
     snprintf(text, 128, "--%s%s%s%s%s", is_on ? "[no-]" : "", row->name, *name ? " " : "",
              name, row->kind == OPTION_LIST ? "..." : "");
+    for (char *c = text; *c && *c != ' '; c++) /* rows named after fields have '_' */
+        *c = *c == '_' ? '-' : *c;
     return text;
 }
 

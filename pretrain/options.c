@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/progress.h"
+#include "encoder/norm.h"
 #include "encoder/schedule.h"
 #include "pretrain/packing.h"
 
@@ -23,17 +24,15 @@
     { name, OPTION_STRING, FIELD(field), initial, 0, 0, value, group, help, required }
 #define LIST(name, field, group, help, required) \
     { name, OPTION_LIST, FIELD(field), NULL, 0, 0, "FILE", group, help, required }
-#define SWITCH(field, key, kind, least, most, words, help) \
-    {#field,                                               \
-     OPTION_STRING,                                        \
-     FIELD(switches.field),                                \
-     NULL,                                                 \
-     0,                                                    \
-     0,                                                    \
-     sizeof words > 1 ? words : "VALUE",                   \
-     arrangement,                                          \
-     help,                                                 \
-     false},
+/* What follows a switch's name in --help, by the kind of its row. */
+#define VALUE_FIELD_FLAG(words) words
+#define VALUE_FIELD_WORD(words) words
+#define VALUE_FIELD_NUMBER(words) sizeof words > 1 ? "X|" words : "X"
+#define VALUE_FIELD_NORM(words) NORM_KINDS(BAR) + 1
+#define BAR(word) "|" #word
+#define SWITCH(field, key, kind, least, most, words, help)        \
+    {#field, OPTION_STRING,       FIELD(switches.field), NULL, 0, \
+     0,      VALUE_##kind(words), arrangement,           help, false},
 
 static const char data[] = "Data", model[] = "Model",
                   arrangement[] = "Arrangement (each beside or instead of --arch)",

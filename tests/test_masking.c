@@ -8,7 +8,7 @@
 #include "pretrain/batch.h"
 #include "tests/pretrain_data.h"
 
-enum { LENGTH = 512, SEQUENCES = 13100 };
+enum { LENGTH = 512, SEQUENCES = 14500 };
 
 static struct masking open_masking(struct masking_rates rates) {
     struct error err;

@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/json_file.h"
+#include "base/rng.h"
 #include "tests/capture.h"
 #include "tests/pretrain_data.h"
 
@@ -124,12 +126,21 @@ static double result_of(const char *output, const char *key) {
 
 /* ---- tests ---- */
 
-static char *reference; /* the output of the first test's run */
+static char *reference;    /* the output of the first test's run */
+static double run_seconds; /* and how long it took */
+
+static double clock_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
 
 static void training_learns_and_leaves_a_model(void **state) {
     (void)state;
     reference = strdup(support_path("reference"));
+    const double start = clock_now();
     assert_run(run(reference, NULL));
+    run_seconds = clock_now() - start;
     static const char *const files[] = {
         "config.json",    "model.safetensors",     "vocab.json",      "merges.txt",
         "tokenizer.json", "tokenizer_config.json", "run_config.json", "metrics.jsonl"};
@@ -176,8 +187,8 @@ static void accumulation_equals_the_large_batch(void **state) {
 }
 
 /* Starts the same command in a process of its own (this program with the words of the
- * command, see main) and kills it after some milliseconds. */
-static void kill_run(const char *output, int milliseconds, ...) {
+ * command, see main) and kills it after some milliseconds. Was it still running? */
+static bool kill_run(const char *output, int milliseconds, ...) {
     const char *words[MOST_WORDS + 1] = {"pretrain"};
     va_list more;
     va_start(more, milliseconds);
@@ -186,22 +197,36 @@ static void kill_run(const char *output, int milliseconds, ...) {
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        assert_non_null(freopen("/dev/null", "w", stderr));
+        assert_true(freopen("/dev/null", "w", stdout) &&
+                    freopen("/dev/null", "w", stderr));
         execv("/proc/self/exe", (char **)words);
         _exit(127);
     }
     usleep((useconds_t)milliseconds * 1000);
     kill(child, SIGKILL);
-    assert_int_equal(waitpid(child, NULL, 0), child);
+    int code;
+    assert_int_equal(waitpid(child, &code, 0), child);
+    return WIFSIGNALED(code);
 }
 
-/* Cases F04, F05. The times are spread over the run's length, known from a first one. */
+/* Cases F04, F05. Kills at points of a run that are drawn anew each time and printed. */
 static void a_killed_run_goes_on_with_the_same_bits(void **state) {
     (void)state;
     char *output = strdup(support_path("killed"));
-    static const int times[] = {30, 250, 120, 400, 60};
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
-        kill_run(output, times[i], "--resume", "auto", NULL);
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const struct rng stream = rng_stream((uint64_t)now.tv_nsec, RNG_TEST, 0, 0);
+    int kills = 0;
+    print_message("kills of seed %ld:", now.tv_nsec);
+    for (uint32_t i = 0; i < 6; i++) {
+        const uint32_t word = rng_draw(stream, i, 0, 0, 0).word[0];
+        const int milliseconds = 20 + (int)rng_below(word, (uint32_t)(run_seconds * 700));
+        const bool killed = kill_run(output, milliseconds, "--resume", "auto", NULL);
+        print_message(" %d ms%s", milliseconds, killed ? "" : " (had ended)");
+        kills += killed;
+    }
+    print_message("\n");
+    assert_true(kills > 0);
     assert_run(run(output, "--resume", "auto", NULL));
     assert_same_file(reference, output, "model.safetensors");
     assert_same_file(reference, output, "metrics.jsonl");
@@ -234,7 +259,9 @@ static const struct refusal {
     {{"--packing", "sentences"}, 2, "*--packing: *full-sentences*"},
     {{"--arch", "normfromer"}, 2, "*normformer*"},
     {{"--head-scale", "both"}, 2, "*head_scale*pre_proj*"},
-    {{"--num-attention-heads", "5"}, 2, "*5*32*"},
+    {{"--num-attention-heads", "5"},
+     2,
+     "*hidden_size 32 is not a multiple of num_attention_heads 5*"},
     {{"--learning-rat", "1"}, 2, "*did you mean*--learning-rate*"},
     {{"--mask-token-probability", "0.95", "--random-token-probability", "0.1"},
      2,
