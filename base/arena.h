@@ -2,7 +2,15 @@
  *
  * Layout code takes its arrays from an arena. A zeroed arena measures: every take returns
  * NULL and `used` grows. arena_open() then maps `used` bytes and the same layout code
- * runs again, now getting memory. Nothing is freed singly. */
+ * runs again, now getting memory. Nothing is freed singly.
+ *
+ *     struct arena measure = {0}, arena;
+ *     model_layout(&model, &measure);
+ *     TRY(arena_open(&arena, measure.used, err));
+ *     model_layout(&model, &arena);
+ *
+ * So the memory of a job is known, and can be printed, before its first step, and a step
+ * allocates nothing. Both runs must take the same sizes in the same order. */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 

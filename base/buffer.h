@@ -1,4 +1,7 @@
-/* buffer - a growing string of bytes, always followed by a NUL that is not counted. */
+/* buffer - a growing string of bytes, always followed by a NUL that is not counted.
+ *
+ * A zeroed struct is an empty buffer. Growth is by half, so adding n bytes one at a time
+ * costs O(n). A call that fails (ERR_MEMORY) leaves the buffer valid. */
 #ifndef BASE_BUFFER_H
 #define BASE_BUFFER_H
 

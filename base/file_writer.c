@@ -1,4 +1,9 @@
-/* file_writer - a file that appears under its name complete and synced, or not at all. */
+/* file_writer - a file that appears under its name complete and synced, or not at all.
+ *
+ * The bytes go to ".<name>.<pid>.tmp" in the same folder, because rename(2) replaces a
+ * name atomically only within a file system. The order matters: data reaches the disk
+ * (fsync of the file) before the name points to it (rename), and the name before we
+ * report success (fsync of the folder). */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* The one exception to "no global state": a signal handler has nowhere else to write. */
 static volatile sig_atomic_t stop_signal, save_asked;
 
 static void on_stop(int number) {

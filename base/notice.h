@@ -1,5 +1,9 @@
 /* notice - how library code says something worth a line without printing: it hands the
- * line to a sink that the command chose. */
+ * line to a sink that the command chose.
+ *
+ * Notices are for what a user may want to know though nothing failed: a default that was
+ * chosen, a file that was skipped and why. Failures are errors (base/error.h), results go
+ * to stdout. */
 #ifndef BASE_NOTICE_H
 #define BASE_NOTICE_H
 

@@ -1,4 +1,8 @@
-/* options - the command line over one table of rows. */
+/* options - the command line over one table of rows.
+ *
+ * The order of options_parse is that of precedence: defaults of all rows, config files
+ * wherever they stand among the words, then the words from left to right, then the check
+ * that required rows were given. */
 #include "base/options.h"
 
 #include <stdio.h>
@@ -72,12 +76,7 @@ void options_free(const struct command *command, void *values) {
     if (!state)
         return;
     for (const struct option *row = command->options; row->name; row++)
-        if (row->kind == OPTION_LIST) {
-            struct option_list *list =
-                (struct option_list *)((char *)values + row->offset);
-            free(list->items);
-            *list = (struct option_list){0};
-        }
+        options_value_release(row, values);
     for (int i = 0; i < state->num_strings; i++)
         free(state->strings[i]);
     free(state->strings);
@@ -139,7 +138,7 @@ static enum status take_list(struct words *w, const struct option *row,
                              const char *equals, struct error *err) {
     bool *is_listed = &w->is_listed[row - w->command->options];
     if (!*is_listed) /* the command line replaces default and config file */
-        ((struct option_list *)((char *)w->values + row->offset))->count = 0;
+        options_value_restart_list(row, w->values);
     *is_listed = true;
     const char *value;
     TRY(take_value(w, row->name, equals, &value, err));

@@ -7,7 +7,28 @@
  * comments, or a JSON object), then the command line; the last one wins. `--opt value`,
  * `--opt=value`; a flag also takes =true or =false, and --no-opt.
  * `--` ends the options. --help (-h) and --config belong to every table and have no rows.
- */
+ *
+ *     struct greet_options {
+ *         struct options_state *state;
+ *         int64_t times;
+ *         const char *name;
+ *     };
+ *     static const struct option rows[] = {
+ *         {"times", OPTION_INTEGER, offsetof(struct greet_options, times), "1", 1, 100,
+ *          NULL, "Output", "how often to greet", false},
+ *         {"name", OPTION_STRING, offsetof(struct greet_options, name), NULL, 0, 0,
+ * "NAME", "Output", "whom to greet", true}, {0}}; static const struct command command =
+ * {"normglue greet", "--name NAME", "Greets.", NULL, rows, NULL};
+ *
+ *     int greet_command(int argc, char **argv) {
+ *         struct greet_options o;
+ *         struct error err;
+ *         bool help;
+ *         enum status status = options_parse(&command, &o, argc, argv, NULL, &help,
+ * &err); if (status == OK && help) options_print_help(&command); else if (status == OK)
+ *             status = greet(&o, &err);
+ *         return options_finish(&command, &o, status, &err);
+ *     } */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H
 

@@ -41,8 +41,8 @@ static enum status find(const struct config *c, const char *key,
 /* A list of the file replaces the default; further lines of the same key add. */
 static void begin_row(const struct config *c, const struct option *row) {
     bool *given = &c->state->given[row - c->command->options];
-    if (row->kind == OPTION_LIST && !*given)
-        ((struct option_list *)((char *)c->values + row->offset))->count = 0;
+    if (!*given)
+        options_value_restart_list(row, c->values);
     *given = true;
 }
 

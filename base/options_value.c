@@ -1,4 +1,7 @@
-/* options_value - one row of an options table and its field. */
+/* options_value - one row of an options table and its field.
+ *
+ * The field is at `offset` in the caller's struct and has the type that the row's kind
+ * says (base/options.h); this file is the only one that casts to it. */
 #include "base/options_value.h"
 
 #include <errno.h>
@@ -210,6 +213,19 @@ void options_value_clear(const struct option *row, void *values) {
             *(struct option_list *)out = (struct option_list){0};
             break;
     }
+}
+
+void options_value_restart_list(const struct option *row, void *values) {
+    if (row->kind == OPTION_LIST)
+        ((struct option_list *)field(row, values))->count = 0;
+}
+
+void options_value_release(const struct option *row, void *values) {
+    if (row->kind != OPTION_LIST)
+        return;
+    struct option_list *list = field(row, values);
+    free(list->items);
+    *list = (struct option_list){0};
 }
 
 char *options_value_keep(struct options_state *state, const char *text) {

@@ -28,6 +28,11 @@ enum status options_value_set_words(const struct option *row, void *values, char
                                     struct error *err) MUST_CHECK;
 enum status options_value_add(struct option_list *list, const char *item,
                               struct error *err) MUST_CHECK;
+/* Empties the row's list (other kinds: nothing): a later source replaces an earlier one.
+ */
+void options_value_restart_list(const struct option *row, void *values);
+/* Frees what the row's field owns: the items of a list. */
+void options_value_release(const struct option *row, void *values);
 /* NULL, NaN, OPTION_UNSET_INTEGER, false, empty list. */
 void options_value_clear(const struct option *row, void *values);
 /* New reference, JSON null when unset. */

@@ -1,7 +1,11 @@
 /* progress - a bar with rate and time left on a terminal, a plain line every few seconds
  * otherwise.
  *
- * At most ten redraws a second; to stderr only. */
+ *     pretrain:  50% [######......] 1.5k/3k steps, 12.5/s, 2:00 left, loss 5.871
+ *
+ * The rate counts from the first update, so that a resumed run does not boast of the
+ * steps it was spared. No colour, no cursor codes but "wipe this line". At most ten
+ * redraws a second; to stderr only. */
 #ifndef BASE_PROGRESS_H
 #define BASE_PROGRESS_H
 

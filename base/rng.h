@@ -57,7 +57,8 @@ static inline uint32_t rng_below(uint32_t word, uint32_t n) {
 /* Two standard normals from two words (Box-Muller). */
 void rng_normal(uint32_t a, uint32_t b, float out[2]);
 
-/* position -> item of a pseudo-random permutation of 0..n-1 (a Feistel network with cycle
+/* A shuffle of n items, one stream an epoch, asked item by item in any order:
+ * position -> item of a pseudo-random permutation of 0..n-1 (a Feistel network with cycle
  * walking over Philox rounds): shuffles any number of items without memory. */
 uint64_t rng_permute(struct rng r, uint64_t n, uint64_t position);
 

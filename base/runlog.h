@@ -1,5 +1,8 @@
 /* runlog - metrics.jsonl: one JSON object a line, append-only, flushed a line at a time.
  *
+ *     {"step": 100, "loss": 6.94, "learning_rate": 0.0005}
+ *
+ * A line is one write(2), so a kill leaves whole lines (and at worst one cut at the end).
  * A checkpoint records the log's length; on resume the log is cut back to it, so that the
  * stream of an interrupted run equals that of an uninterrupted one. */
 #ifndef BASE_RUNLOG_H
