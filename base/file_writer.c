@@ -5,8 +5,10 @@
  * (fsync of the file) before the name points to it (rename), and the name before we
  * report success (fsync of the folder). */
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,5 +154,54 @@ enum status file_write(const char *path, const void *bytes, size_t length,
     if (status == OK)
         status = writer_commit(w, err);
     writer_close(w);
+    return status;
+}
+
+enum status writer_reserve(struct writer *w, uint64_t bytes, struct error *err) {
+    if (bytes == 0 || fallocate(w->file, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes) == 0 ||
+        errno == EOPNOTSUPP || errno == ENOSYS)
+        return OK;
+    return error_system(err, w->path, "cannot write");
+}
+
+/* The process in ".<name>.<pid>.tmp", -1 for other names. */
+static int64_t owner(const char *name) {
+    const size_t length = strlen(name);
+    if (name[0] != '.' || length < 6 || strcmp(name + length - 4, ".tmp") != 0)
+        return -1;
+    size_t start = length - 4;
+    while (start > 0 && name[start - 1] >= '0' && name[start - 1] <= '9')
+        start--;
+    const bool is_number = start < length - 4 && start > 1 && name[start - 1] == '.';
+    return is_number ? strtoll(name + start, NULL, 10) : -1;
+}
+
+static int is_temporary(const struct dirent *entry) { return owner(entry->d_name) >= 0; }
+
+bool file_owner_is_alive(int64_t pid) {
+    return kill((pid_t)pid, 0) == 0 || errno != ESRCH;
+}
+
+static enum status remove_one(const char *directory, const char *name,
+                              struct error *err) {
+    char path[PATH_BYTES];
+    TRY(file_join(path, directory, name, err));
+    if (file_owner_is_alive(owner(name)) || unlink(path) == 0)
+        return OK;
+    return error_system(err, path, "cannot remove");
+}
+
+enum status file_remove_stale(const char *directory, struct error *err) {
+    struct dirent **entries;
+    const int count = scandir(directory, &entries, is_temporary, alphasort);
+    if (count < 0)
+        return error_system(err, directory, "cannot list");
+    enum status status = OK;
+    for (int i = 0; i < count; i++) {
+        if (status == OK)
+            status = remove_one(directory, entries[i]->d_name, err);
+        free(entries[i]);
+    }
+    free(entries);
     return status;
 }

@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,8 +148,7 @@ enum status checkpoint_folder_remove(const char *output, int64_t step,
 static enum status remove_stale(const char *output, const char *name, struct error *err) {
     char path[PATH_BYTES];
     int64_t pid = owner(name);
-    bool is_alive = pid != getpid() && (kill((pid_t)pid, 0) == 0 || errno != ESRCH);
-    if (is_alive)
+    if (pid != getpid() && file_owner_is_alive(pid))
         return OK;
     TRY(file_join(path, output, name, err));
     return file_is_directory(path) ? file_remove_tree(path, err) : OK;

@@ -287,6 +287,10 @@ static enum status make_header(struct buffer *out, const struct safetensor *cons
 static enum status write_all(struct writer *w, const struct buffer *header,
                              const struct safetensor *const *items, int count,
                              struct error *err) {
+    uint64_t total = header->length;
+    for (int i = 0; i < count; i++)
+        total += bytes_of(items[i]);
+    TRY(writer_reserve(w, total, err));
     TRY(writer_write(w, header->data, header->length, err));
     for (int i = 0; i < count; i++)
         TRY(writer_write(w, items[i]->data, bytes_of(items[i]), err));

@@ -125,6 +125,7 @@ enum status trainer_clean_folder(const struct trainer_options *o, bool anew,
                                  struct error *err) {
     TRY(file_make_directory(o->output, err));
     TRY(checkpoint_folders_clean(o->output, err));
+    TRY(file_remove_stale(o->output, err));
     return anew && o->overwrite ? remove_run(o->output, err) : OK;
 }
 

@@ -50,7 +50,7 @@ enum status trainer_log_training(struct run *r, struct error *err) {
 }
 
 static void append(char *text, size_t size, const char *name, const char *between,
-                     const char *value) {
+                   const char *value) {
     size_t used = strlen(text);
     snprintf(text + used, size - used, "%s%s%s", name, between, value);
 }
