@@ -77,10 +77,6 @@ enum status writer_commit(struct writer *w, struct error *err) MUST_CHECK;
 void writer_close(struct writer *w);
 enum status file_write(const char *path, const void *bytes, size_t length,
                        struct error *err) MUST_CHECK;
-/* Tells the file system how long the file will be, so that a full disk shows before the
- * first byte is written. */
-enum status writer_reserve(struct writer *w, uint64_t bytes,
-                           struct error *err) MUST_CHECK;
 /* Removes the temporary files in `directory` of processes that were killed. */
 enum status file_remove_stale(const char *directory, struct error *err) MUST_CHECK;
 /* Is process `pid` alive, as far as we can see? */

@@ -157,13 +157,6 @@ enum status file_write(const char *path, const void *bytes, size_t length,
     return status;
 }
 
-enum status writer_reserve(struct writer *w, uint64_t bytes, struct error *err) {
-    if (bytes == 0 || fallocate(w->file, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes) == 0 ||
-        errno == EOPNOTSUPP || errno == ENOSYS)
-        return OK;
-    return error_system(err, w->path, "cannot write");
-}
-
 /* The process in ".<name>.<pid>.tmp", -1 for other names. */
 static int64_t owner(const char *name) {
     const size_t length = strlen(name);
