@@ -217,7 +217,7 @@ static void a_killed_run_goes_on_with_the_same_bits(void **state) {
     clock_gettime(CLOCK_REALTIME, &now);
     const struct rng stream = rng_stream((uint64_t)now.tv_nsec, RNG_TEST, 0, 0);
     int kills = 0;
-    print_message("kills of seed %ld:", now.tv_nsec);
+    print_message("# kills of seed %ld:", now.tv_nsec);
     for (uint32_t i = 0; i < 6; i++) {
         const uint32_t word = rng_draw(stream, i, 0, 0, 0).word[0];
         const int milliseconds = 20 + (int)rng_below(word, (uint32_t)(run_seconds * 700));
@@ -239,7 +239,7 @@ static void a_model_can_be_trained_further(void **state) {
     const char *words[] = {"--train",          train_path, "--output",    output,
                            "--model",          reference,  "--max-steps", "2",
                            "--max-seq-length", "32",       "--progress",  "never",
-                           "--threads",        "1"};
+                           "--threads",        "1",        NULL};
     assert_run(capture(pretrain_command, "", words));
     assert_same_file(reference, output, "config.json");
     free(output);
