@@ -76,11 +76,3 @@ size_t split_next(const unsigned char *text, size_t start, size_t length) {
         return space_end(text, start, length);
     return run_end(text, next, length, class);
 }
-
-size_t split_spans(const unsigned char *text, size_t start, size_t length, size_t *ends,
-                   size_t max) {
-    size_t count = 0;
-    while (count < max && start < length)
-        ends[count++] = start = split_next(text, start, length);
-    return count;
-}

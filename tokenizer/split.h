@@ -7,6 +7,7 @@
 #ifndef TOKENIZER_SPLIT_H
 #define TOKENIZER_SPLIT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* End of the pre-token that starts at `start` < `length`; the text ends at `length`. */
@@ -16,5 +17,14 @@ size_t split_next(const unsigned char *text, size_t start, size_t length);
  * on in the next. */
 size_t split_spans(const unsigned char *text, size_t start, size_t length, size_t *ends,
                    size_t max);
+
+/* How split_spans works: the paths give the same ends. */
+enum split_path { SPLIT_PORTABLE, SPLIT_AVX2, SPLIT_AVX512, SPLIT_PATHS };
+/* The fastest that this processor has. */
+enum split_path split_best_path(void);
+/* split_spans on a path that this processor has. by_line: each line with its '\n' is a
+ * text of its own, as training reads files. */
+size_t split_spans_by(enum split_path path, bool by_line, const unsigned char *text,
+                      size_t start, size_t length, size_t *ends, size_t max);
 
 #endif

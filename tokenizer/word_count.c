@@ -9,7 +9,7 @@
 #include "tokenizer/text_blocks.h"
 #include "tokenizer/unicode.h"
 
-enum { SPANS = 64 };
+enum { SPANS = 512 };
 
 /* One thread's part. */
 struct counter {
@@ -19,6 +19,7 @@ struct counter {
     struct word_table own;
     struct text_block block;
     struct buffer changed; /* the block with U+FFFD, or with prefix spaces */
+    struct normalized normalized;
     struct word_count_totals totals;
     uint64_t sequence; /* of the block that failed, or that held the first bad byte */
     enum status status;
@@ -66,6 +67,13 @@ static enum status replace_invalid(struct counter *c, struct error *err) {
     return OK;
 }
 
+static enum status normalize(struct counter *c, struct error *err) {
+    TRY(normalizer_apply(c->options->normalizer, (unsigned char *)c->block.text.data,
+                         c->block.text.length, &c->normalized, err));
+    swap(&c->normalized.text, &c->block.text);
+    return OK;
+}
+
 /* First byte after the line that begins at `at`. */
 static size_t line_end(const struct buffer *text, size_t at) {
     const char *newline = memchr(text->data + at, '\n', text->length - at);
@@ -86,23 +94,22 @@ static enum status add_prefix_spaces(struct counter *c, struct error *err) {
     return OK;
 }
 
-/* Counts the next words of a line that ends at `end`. */
-static enum status count_some(struct counter *c, const unsigned char *text, size_t *at,
-                              size_t end, struct error *err) {
-    size_t ends[SPANS], count = split_spans(text, *at, end, ends, SPANS);
-    for (size_t i = 0; i < count; *at = ends[i++])
-        TRY(word_table_add(c->table, text + *at, ends[i] - *at, err));
-    return OK;
+static uint64_t count_newlines(const unsigned char *text, size_t length) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < length; i++)
+        count += text[i] == '\n';
+    return count;
 }
 
 static enum status count_words(struct counter *c, struct error *err) {
-    const struct buffer *buffer = &c->block.text;
-    const unsigned char *text = (const unsigned char *)buffer->data;
-    for (size_t line = 0, end; line < buffer->length; line = end) {
-        end = line_end(buffer, line);
-        c->totals.lines += line > 0 || c->block.begins_line;
-        for (size_t at = line; at < end;)
-            TRY(count_some(c, text, &at, end, err));
+    const unsigned char *text = (const unsigned char *)c->block.text.data;
+    size_t length = c->block.text.length, ends[SPANS];
+    enum split_path path = split_best_path();
+    c->totals.lines += c->block.begins_line + count_newlines(text, length - 1);
+    for (size_t at = 0; at < length;) {
+        size_t count = split_spans_by(path, true, text, at, length, ends, SPANS);
+        for (size_t i = 0; i < count; at = ends[i++])
+            TRY(word_table_add(c->table, text + at, ends[i] - at, err));
     }
     return OK;
 }
@@ -114,6 +121,8 @@ static enum status count_block(struct counter *c, struct error *err) {
     if (c->options->invalid_utf8 == INVALID_UTF8_REPLACE &&
         c->totals.invalid_places > bad_before)
         TRY(replace_invalid(c, err));
+    if (c->options->normalizer && c->options->normalizer->count > 0)
+        TRY(normalize(c, err));
     if (c->options->add_prefix_space)
         TRY(add_prefix_spaces(c, err));
     TRY(buffer_reserve(&c->block.text, WORD_TABLE_PADDING, err));
@@ -193,6 +202,7 @@ static enum status count_with(struct counter *counters, struct text_blocks *bloc
         word_table_close(&counters[i].own);
         buffer_free(&counters[i].block.text);
         buffer_free(&counters[i].changed);
+        normalized_free(&counters[i].normalized);
     }
     return status;
 }

@@ -12,13 +12,16 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "tokenizer/normalizer.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/word_table.h"
 
 struct word_count_options {
     bool add_prefix_space; /* before each line that does not begin with one */
     enum invalid_utf8 invalid_utf8;
-    int threads; /* >= 1 */
+    const struct normalizer
+        *normalizer; /* applied before the words are cut; may be NULL */
+    int threads;     /* >= 1 */
     enum progress_mode progress;
 };
 

@@ -1,0 +1,102 @@
+/* ascii_masks - 64 bytes as bit masks of the pre-tokenizer's classes, a bit a byte; in
+ * portable C, with AVX2 and with AVX-512. All three give the same masks.
+ *
+ * Inline, so that each path of the caller is one function compiled for its processor. */
+#ifndef TOKENIZER_ASCII_MASKS_H
+#define TOKENIZER_ASCII_MASKS_H
+
+#include <stdint.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define ASCII_MASKS_X86 1
+#endif
+
+enum { ASCII_MASKS_BYTES = 64 };
+
+struct ascii_masks {
+    uint64_t letter, number, space;     /* space: 0x20 only */
+    uint64_t blank;                     /* other whitespace: \t \n \v \f \r */
+    uint64_t newline, apostrophe, high; /* high: no ASCII; in none of the others */
+};
+
+#define ASCII_MASKS_INLINE static inline __attribute__((always_inline))
+
+ASCII_MASKS_INLINE struct ascii_masks ascii_masks_portable(const unsigned char *bytes) {
+    struct ascii_masks m = {0};
+    for (int i = 0; i < ASCII_MASKS_BYTES; i++) {
+        unsigned c = bytes[i];
+        m.letter |= (uint64_t)((c | 32) - 'a' < 26) << i;
+        m.number |= (uint64_t)(c - '0' < 10) << i;
+        m.space |= (uint64_t)(c == ' ') << i;
+        m.blank |= (uint64_t)(c - '\t' < 5) << i;
+        m.newline |= (uint64_t)(c == '\n') << i;
+        m.apostrophe |= (uint64_t)(c == '\'') << i;
+        m.high |= (uint64_t)(c >> 7) << i;
+    }
+    return m;
+}
+
+#ifdef ASCII_MASKS_X86
+
+#define ASCII_MASKS_AVX2 __attribute__((target("avx2,bmi,bmi2")))
+#define ASCII_MASKS_AVX512 __attribute__((target("avx512f,avx512bw,avx2,bmi,bmi2")))
+
+/* Bytes of `v` within [first, first + count). */
+ASCII_MASKS_AVX2 ASCII_MASKS_INLINE uint64_t ascii_masks_within_2(__m256i v, char first,
+                                                                  char count) {
+    __m256i offset = _mm256_sub_epi8(v, _mm256_set1_epi8(first));
+    __m256i most = _mm256_set1_epi8((char)(count - 1));
+    __m256i inside = _mm256_cmpeq_epi8(_mm256_min_epu8(offset, most), offset);
+    return (uint32_t)_mm256_movemask_epi8(inside);
+}
+
+ASCII_MASKS_AVX2 ASCII_MASKS_INLINE struct ascii_masks ascii_masks_half(
+    const unsigned char *bytes) {
+    __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)bytes);
+    __m256i lower = _mm256_or_si256(v, _mm256_set1_epi8(32));
+    return (struct ascii_masks){
+        .letter = ascii_masks_within_2(lower, 'a', 26),
+        .number = ascii_masks_within_2(v, '0', 10),
+        .space = ascii_masks_within_2(v, ' ', 1),
+        .blank = ascii_masks_within_2(v, '\t', 5),
+        .newline = ascii_masks_within_2(v, '\n', 1),
+        .apostrophe = ascii_masks_within_2(v, '\'', 1),
+        .high = (uint32_t)_mm256_movemask_epi8(v),
+    };
+}
+
+ASCII_MASKS_AVX2 ASCII_MASKS_INLINE struct ascii_masks ascii_masks_avx2(
+    const unsigned char *bytes) {
+    struct ascii_masks low = ascii_masks_half(bytes), up = ascii_masks_half(bytes + 32);
+    return (struct ascii_masks){
+        low.letter | up.letter << 32,   low.number | up.number << 32,
+        low.space | up.space << 32,     low.blank | up.blank << 32,
+        low.newline | up.newline << 32, low.apostrophe | up.apostrophe << 32,
+        low.high | up.high << 32,
+    };
+}
+
+ASCII_MASKS_AVX512 ASCII_MASKS_INLINE uint64_t ascii_masks_within_5(__m512i v, char first,
+                                                                    char count) {
+    return _mm512_cmplt_epu8_mask(_mm512_sub_epi8(v, _mm512_set1_epi8(first)),
+                                  _mm512_set1_epi8(count));
+}
+
+ASCII_MASKS_AVX512 ASCII_MASKS_INLINE struct ascii_masks ascii_masks_avx512(
+    const unsigned char *bytes) {
+    __m512i v = _mm512_loadu_si512((const void *)bytes);
+    __m512i lower = _mm512_or_si512(v, _mm512_set1_epi8(32));
+    return (struct ascii_masks){
+        .letter = ascii_masks_within_5(lower, 'a', 26),
+        .number = ascii_masks_within_5(v, '0', 10),
+        .space = ascii_masks_within_5(v, ' ', 1),
+        .blank = ascii_masks_within_5(v, '\t', 5),
+        .newline = ascii_masks_within_5(v, '\n', 1),
+        .apostrophe = ascii_masks_within_5(v, '\'', 1),
+        .high = _mm512_movepi8_mask(v),
+    };
+}
+
+#endif
+#endif
