@@ -14,7 +14,6 @@ export LIMIT="${LIMIT:-300}" CMOCKA_MESSAGE_OUTPUT=TAP logs
 export OMP_WAIT_POLICY=passive
 export ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1
 export UBSAN_OPTIONS=print_stacktrace=1
-export LSAN_OPTIONS=suppressions=tests/lsan.supp:print_suppressions=0
 
 printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} sh -c '
     name=$(basename {})
