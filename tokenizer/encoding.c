@@ -317,7 +317,16 @@ static enum status cut(struct cuts *c, const struct truncation *truncation,
     c->stride = truncation->stride;
     c->direction = truncation->direction;
     size_t frame = c->special && c->a->t->template.present ? (c->b ? 4 : 2) : 0;
-    size_t max = truncation->max_length > frame ? truncation->max_length - frame : 0;
+    if (truncation->max_length < frame)
+        return error_set(err, ERR_USAGE,
+                         "truncation to %zu tokens leaves no room for %zu special tokens",
+                         truncation->max_length, frame);
+    size_t max = truncation->max_length - frame;
+    /* As Hugging Face tokenizers has it, whether or not anything is cut, and by the
+     * special tokens of a single text. */
+    if (c->stride > truncation->max_length - frame / (c->b ? 2 : 1))
+        return error_set(err, ERR_USAGE, "stride %zu does not fit into %zu tokens",
+                         c->stride, truncation->max_length);
     TRY(truncation_lengths(truncation->strategy, max, &c->a_keep,
                            c->b ? &c->b_keep : NULL, err));
     TRY(check_stride(c, c->a, c->a_keep, err));

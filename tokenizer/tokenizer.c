@@ -34,7 +34,7 @@ void tokenizer_free(struct tokenizer *t) {
 enum status tokenizer_ready(struct tokenizer *t, struct error *err) {
     t->words = (struct words){&t->bpe, &t->seed};
     TRY(word_cache_open(&t->seed, CACHE_LOG2_BUCKETS, err));
-    TRY(words_seed(&t->seed, &t->bpe, &t->vocab, &t->facts.unreachable, err));
+    TRY(words_seed(&t->seed, &t->bpe, &t->vocab, err));
     t->facts.tokens = t->vocab.count;
     t->facts.gaps = t->vocab.size - t->vocab.count;
     for (int byte = 0; byte < 256; byte++)
@@ -195,6 +195,10 @@ bool tokenizer_begins_word(const struct tokenizer *t, int32_t id) {
 struct tokenizer_facts tokenizer_facts(const struct tokenizer *t) {
     struct tokenizer_facts facts = t->facts;
     facts.added = (int32_t)t->added.count;
+    for (int32_t id = 0; id < t->vocab.size; id++) {
+        const struct vocab_entry *e = &t->vocab.entries[id];
+        facts.unreachable += e->present && e->mapped && !e->reachable && !e->added;
+    }
     facts.unicode = unicode_version;
     return facts;
 }

@@ -83,7 +83,7 @@ struct tokenizer_facts {
     int32_t tokens, merges, added;
     int32_t gaps;          /* ids below the largest that are no token */
     int32_t missing_bytes; /* bytes that are no token; they vanish or become unk */
-    int32_t unreachable;   /* byte tokens that their own text does not encode to */
+    int32_t unreachable;   /* tokens of text that their own text does not encode to */
     const char *unicode;   /* version of the classes */
 };
 struct tokenizer_facts tokenizer_facts(const struct tokenizer *t);

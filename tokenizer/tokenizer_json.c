@@ -169,7 +169,8 @@ static enum status read_unk(struct json_scan *s, struct tokenizer *t,
 }
 
 static enum status read_model(struct json_scan *s, const struct section *model,
-                              struct tokenizer *t, struct error *err) {
+                              struct tokenizer *t, bool *ignore_merges,
+                              struct error *err) {
     struct section m[MODEL_KEYS] = {[TYPE] = {.key = "type"},
                                     [DROPOUT] = {.key = "dropout"},
                                     [UNK] = {.key = "unk_token"},
@@ -196,11 +197,7 @@ static enum status read_model(struct json_scan *s, const struct section *model,
     buffer_free(&left);
     TRY(status);
     TRY(tokenizer_ready(t, err));
-    if (is_true(s, &m[IGNORE]) && t->facts.unreachable)
-        return error_set(err, ERR_INPUT,
-                         "%s: model: ignore_merges: expected false, as %d tokens are not "
-                         "reached by merges, found true",
-                         s->path, t->facts.unreachable);
+    *ignore_merges = is_true(s, &m[IGNORE]);
     return OK;
 }
 
@@ -409,8 +406,17 @@ static enum status read_document(struct json_scan *s, struct tokenizer *t,
     TRY(json_scan_end(s, err));
     if (!top[MODEL].length)
         return error_set(err, ERR_INPUT, "%s: expected a 'model', found none", s->path);
-    TRY(read_model(s, &top[MODEL], t, err));
+    bool ignore_merges;
+    TRY(read_model(s, &top[MODEL], t, &ignore_merges, err));
     TRY(read_sections(s, top, t, err));
+    /* A word that is a token is that token: always so where merges reach all tokens. */
+    int32_t unreachable = tokenizer_facts(t).unreachable;
+    if (ignore_merges && unreachable)
+        return error_set(
+            err, ERR_INPUT,
+            "%s: model: ignore_merges: expected false, as merges do not reach "
+            "%d tokens, found true",
+            s->path, unreachable);
     tokenizer_name_specials(t);
     return OK;
 }

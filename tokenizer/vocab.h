@@ -19,10 +19,11 @@ struct vocab_entry {
     uint32_t text, text_length;   /* in vocab.text, followed by a NUL */
     uint32_t bytes, bytes_length; /* in vocab.bytes */
     bool present;
-    bool mapped;  /* all of its characters are in the byte alphabet, at least one */
-    bool extra;   /* an added token that is not in the model's vocabulary */
-    bool added;   /* recognised in text before it is split */
-    bool special; /* dropped by skip_special_tokens */
+    bool reachable; /* its bytes encode to itself; of words_seed */
+    bool mapped;    /* all of its characters are in the byte alphabet, at least one */
+    bool extra;     /* an added token that is not in the model's vocabulary */
+    bool added;     /* recognised in text before it is split */
+    bool special;   /* dropped by skip_special_tokens */
 };
 
 struct vocab {

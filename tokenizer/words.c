@@ -5,20 +5,19 @@
 
 enum { BATCH = 256 }; /* words whose cache lines are fetched while others are split */
 
-enum status words_seed(struct word_cache *seed, const struct bpe *bpe,
-                       const struct vocab *v, int32_t *unreachable, struct error *err) {
+enum status words_seed(struct word_cache *seed, const struct bpe *bpe, struct vocab *v,
+                       struct error *err) {
     struct bpe_scratch scratch = {0};
     enum status status = OK;
-    *unreachable = 0;
     for (int32_t id = v->size - 1; id >= 0 && status == OK; id--) {
-        if (!vocab_has(v, id) || !v->entries[id].mapped)
+        struct vocab_entry *entry = &v->entries[id];
+        if (!entry->present || !entry->mapped)
             continue;
         size_t length;
         const unsigned char *bytes = vocab_bytes(v, id, &length);
         status = bpe_word(bpe, &scratch, bytes, length, err);
-        bool itself = status == OK && scratch.count == 1 && scratch.ids[0] == id;
-        *unreachable += !itself;
-        if (itself && length <= WORD_KEY_BYTES)
+        entry->reachable = status == OK && scratch.count == 1 && scratch.ids[0] == id;
+        if (entry->reachable && length <= WORD_KEY_BYTES)
             word_cache_add(seed, bytes, length, &id, 1);
     }
     bpe_scratch_free(&scratch);

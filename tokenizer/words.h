@@ -18,10 +18,9 @@ struct words_state {
     struct bpe_scratch scratch;
 };
 
-/* Fills an opened cache with the tokens that encode to themselves. *unreachable counts
- * the tokens in the byte alphabet that do not. */
-enum status words_seed(struct word_cache *seed, const struct bpe *bpe,
-                       const struct vocab *v, int32_t *unreachable,
+/* Fills an opened cache with the tokens that encode to themselves and marks them
+ * reachable. */
+enum status words_seed(struct word_cache *seed, const struct bpe *bpe, struct vocab *v,
                        struct error *err) MUST_CHECK;
 /* Gives the state a cache, filled from the seed. */
 enum status words_open(struct words_state *state, const struct word_cache *seed,
