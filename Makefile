@@ -117,7 +117,7 @@ coverage: | $(BUILD)/.deps-coverage
 	@gcovr --root . --object-directory build/coverage --exclude tests --print-summary \
 	  --output build/coverage/lines.txt
 
-style: | $(BUILD)/.deps-style
+style: $(BUILD)/normglue | $(BUILD)/.deps-style
 	@sh tests/style.sh
 
 docs: normglue

@@ -5,11 +5,13 @@
 export LC_ALL=C.UTF-8
 found=$(mktemp)
 functions=$(mktemp)
-trap 'rm -f "$found" "$functions"' EXIT
+seen=$(mktemp)
+trap 'rm -f "$found" "$functions" "$seen"' EXIT
 sources=$(ls ./*.c ./*/*.[ch] | sed 's|^\./||')
 scripts=$(ls Makefile .ci/* ./*/*.sh | sed 's|^\./||')
 
-clang-format --dry-run $sources 2>&1 | grep -oE '^[^:]+:[0-9]+' | sort -u -t: -k1,1 |
+clang-format --dry-run $sources 2>&1 | grep -oE '^[^: ]+:[0-9]+:[0-9]+: warning' |
+    cut -d: -f1,2 | sort -u -t: -k1,1 |
     sed 's/$/: not as clang-format has it (first place)/' >>"$found"
 
 sh tests/layers.sh | grep -vE '^ok|^1\.\.' | sed 's/^# //' >>"$found"
@@ -29,7 +31,7 @@ awk 'FNR == 1 {
         print FILENAME ":1: expected \"/* " name " - purpose.\""
 }' $sources >>"$found"
 
-ctags -x --c-kinds=f --fields=+e --_xformat='%{input} %{line} %{end} %{name} %{file}' \
+ctags -x --c-kinds=f --fields=+e --_xformat='%{input} %{line} %{end} %{name}' \
     $sources >"$functions"
 awk '{
     lines = $3 - $2 + 1
@@ -38,23 +40,31 @@ awk '{
 }' "$functions" >>"$found"
 
 # A function that other files see begins with its file (file_reader.c: file_, reader_),
-# with the struct of a header of its folder that it is about, or (commands) its folder.
+# with the struct of a header that it is about, or (commands) with its folder.
+for object in build/*/*.o; do
+    case $object in build/tests/* | build/san/* | build/coverage/*) continue ;; esac
+    nm -g --defined-only --format=posix "$object" | awk -v o="$object" '$2 == "T" {
+        sub(/^build\//, "", o)
+        sub(/\.o$/, ".c", o)
+        print o, $1
+    }'
+done >"$seen"
 sed -nE 's|^struct ([a-z0-9_]+) *[{;].*|\1|p' ./*/*.h | sort -u |
     awk 'NR == FNR { structs[$1] = 1; next }
-    $5 == "file" || $4 == "main" || $1 ~ /\.h$/ { next }
+    $2 ~ /\./ { next }
     {
-        n = split($1, path, "/")
-        stem = path[n]
+        split($1, path, "/")
+        stem = path[2]
         sub(/\.c$/, "", stem)
-        ok = (n > 1 && index($4, path[n - 1] "_") == 1) || index($4, stem) == 1
+        ok = index($2, path[1] "_") == 1 || index($2, stem) == 1
         words = split(stem, word, "_")
         for (i = 1; i <= words; i++)
-            ok = ok || $4 == word[i] || index($4, word[i] "_") == 1
+            ok = ok || $2 == word[i] || index($2, word[i] "_") == 1
         for (name in structs)
-            ok = ok || index($4, name "_") == 1
+            ok = ok || index($2, name "_") == 1
         if (!ok)
-            print $1 ":" $2 ": " $4 " does not begin with the name of its file"
-    }' - "$functions" >>"$found"
+            print $1 ": " $2 " does not begin with the name of its file"
+    }' - "$seen" >>"$found"
 
 sort -u "$found"
 awk '$1 !~ /^tests\// { print $3 - $2 + 1 }' "$functions" | sort -n | awk '
