@@ -138,6 +138,7 @@ static enum status make(struct corpus *c, const struct corpus_source *s,
                         const struct tokenizer *t, json_t *description, const char *path,
                         struct error *err) {
     struct corpus_built built;
+    TRY(file_remove_stale(s->directory, err)); /* of a run killed while writing */
     TRY(corpus_build(s, t, &built, err));
     if (built.num_documents == 0)
         return error_set(err, ERR_INPUT, "%s%s: no text to make %s data of", s->files[0],

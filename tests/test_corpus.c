@@ -250,7 +250,8 @@ static void bad_text_is_named_and_nothing_is_left(void **state) {
                                      "b\n",
                                      9));
     assert_int_equal(prepare(&f), ERR_INPUT);
-    support_assert_error(&f.err, ERR_INPUT, "*bad.txt:2: byte 1: expected UTF-8, found 0xFF");
+    support_assert_error(&f.err, ERR_INPUT,
+                         "*bad.txt:2: byte 1: expected UTF-8, found 0xFF");
     struct buffer out = {0};
     char command[PATH_BYTES + 16];
     snprintf(command, sizeof command, "ls -A %s", f.source.directory);

@@ -49,7 +49,7 @@ static const char *const small[] = {"--tokenizer",
                                     "--progress",
                                     "never",
                                     "--logging-steps",
-                                    "10",
+                                    "2",
                                     "--eval-steps",
                                     "20",
                                     "--save-steps",
@@ -126,21 +126,12 @@ static double result_of(const char *output, const char *key) {
 
 /* ---- tests ---- */
 
-static char *reference;    /* the output of the first test's run */
-static double run_seconds; /* and how long it took */
-
-static double clock_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
+static char *reference; /* the output of the first test's run */
 
 static void training_learns_and_leaves_a_model(void **state) {
     (void)state;
     reference = strdup(support_path("reference"));
-    const double start = clock_now();
     assert_run(run(reference, NULL));
-    run_seconds = clock_now() - start;
     static const char *const files[] = {
         "config.json",    "model.safetensors",     "vocab.json",      "merges.txt",
         "tokenizer.json", "tokenizer_config.json", "run_config.json", "metrics.jsonl"};
@@ -186,26 +177,47 @@ static void accumulation_equals_the_large_batch(void **state) {
     free(whole);
 }
 
-/* Starts the same command in a process of its own (this program with the words of the
- * command, see main) and kills it after some milliseconds. Was it still running? */
-static bool kill_run(const char *output, int milliseconds, ...) {
-    const char *words[MOST_WORDS + 1] = {"pretrain"};
+static int lines_of_log(const char *output) {
+    char path[PATH_BYTES];
+    struct error err;
+    SUPPORT_OK(file_join(path, output, "metrics.jsonl", &err), err);
+    if (!file_exists(path))
+        return 0;
+    struct buffer log = support_read(path);
+    int lines = 0;
+    for (size_t i = 0; i < log.length; i++)
+        lines += log.data[i] == '\n';
+    buffer_free(&log);
+    return lines;
+}
+
+static pid_t start_run(const char *output, ...) {
+    const char *words[MOST_WORDS + 1] = {"pretrain"}; /* see main */
     va_list more;
-    va_start(more, milliseconds);
+    va_start(more, output);
     collect_words(words + 1, output, more);
     va_end(more);
     const pid_t child = fork();
     assert_true(child >= 0);
-    if (child == 0) {
-        assert_true(freopen("/dev/null", "w", stdout) &&
-                    freopen("/dev/null", "w", stderr));
-        execv("/proc/self/exe", (char **)words);
-        _exit(127);
-    }
-    usleep((useconds_t)milliseconds * 1000);
+    if (child > 0)
+        return child;
+    assert_true(freopen("/dev/null", "w", stdout) && freopen("/dev/null", "w", stderr));
+    execv("/proc/self/exe", (char **)words);
+    _exit(127);
+}
+
+/* Goes on with the run and kills it some time after its log has `lines` lines. Was it
+ * still running? */
+static bool kill_run(const char *output, int lines, uint32_t microseconds) {
+    int code = 0;
+    const pid_t child = start_run(output, "--resume", "auto", NULL);
+    while (lines_of_log(output) < lines && waitpid(child, &code, WNOHANG) == 0)
+        usleep(500);
+    if (kill(child, 0) != 0)
+        return false;
+    usleep(microseconds);
     kill(child, SIGKILL);
-    int code;
-    assert_int_equal(waitpid(child, &code, 0), child);
+    waitpid(child, &code, 0);
     return WIFSIGNALED(code);
 }
 
@@ -216,17 +228,16 @@ static void a_killed_run_goes_on_with_the_same_bits(void **state) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     const struct rng stream = rng_stream((uint64_t)now.tv_nsec, RNG_TEST, 0, 0);
+    static const int lines[] = {0, 1, 8, 15, 22, 28}; /* of 33 */
     int kills = 0;
     print_message("# kills of seed %ld:", now.tv_nsec);
-    for (uint32_t i = 0; i < 6; i++) {
-        const uint32_t word = rng_draw(stream, i, 0, 0, 0).word[0];
-        const int milliseconds = 20 + (int)rng_below(word, (uint32_t)(run_seconds * 700));
-        const bool killed = kill_run(output, milliseconds, "--resume", "auto", NULL);
-        print_message(" %d ms%s", milliseconds, killed ? "" : " (had ended)");
-        kills += killed;
+    for (uint32_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        const uint32_t wait = rng_below(rng_draw(stream, i, 0, 0, 0).word[0], 20000);
+        kills += kill_run(output, lines[i], wait);
+        print_message(" at line %d + %u us", lines[i], wait);
     }
-    print_message("\n");
-    assert_true(kills > 0);
+    print_message(", %d met a running process\n", kills);
+    assert_true(kills >= 2);
     assert_run(run(output, "--resume", "auto", NULL));
     assert_same_file(reference, output, "model.safetensors");
     assert_same_file(reference, output, "metrics.jsonl");
