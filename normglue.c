@@ -9,16 +9,6 @@
 #include "pretrain/pretrain.h"
 #include "tokenizer/tokenizer.h"
 
-/* Until all parts are there: a command that is not linked is NULL. */
-#pragma weak tokenizer_command
-#pragma weak pretrain_command
-#pragma weak fill_mask_command
-#pragma weak finetune_command
-#pragma weak predict_command
-#pragma weak glue_command
-#pragma weak glue_tasks
-#pragma weak checkpoint_command
-
 /* finetune/ does not see glue/: it is handed the tasks. */
 static int finetune(int argc, char **argv) {
     return finetune_command(argc, argv, glue_tasks);

@@ -68,7 +68,7 @@ static void add_fact(struct line *line, const char *before, const char *text) {
     line->is_open = true;
 }
 
-/* The help line with what else the row knows: words, bounds, default. */
+/* The help line with the words and bounds that the row knows. */
 static void explain(const struct option *row, struct line *line) {
     char bounds[64];
     add(line, "", row->help);
@@ -80,10 +80,9 @@ static void explain(const struct option *row, struct line *line) {
     }
     if (*options_value_bounds(row, bounds))
         add_fact(line, "", bounds);
-    if (has_default(row))
-        add_fact(line, "default ", row->initial);
-    if (row->required)
-        add_fact(line, "", "required");
+}
+
+static void close_bracket(struct line *line) {
     if (line->is_open)
         add(line, "", ")");
 }
@@ -114,6 +113,11 @@ static void print_row(const struct option *row, int width) {
     else
         printf("%*s", HELP_COLUMN - column, "");
     explain(row, &line);
+    if (has_default(row))
+        add_fact(&line, "default ", row->initial);
+    if (row->required)
+        add_fact(&line, "", "required");
+    close_bracket(&line);
     print_wrapped(line.text, HELP_COLUMN, HELP_COLUMN, width);
 }
 
@@ -149,20 +153,28 @@ static void print_cell(const char *text) {
         printf("%s%c", *text == '|' ? "\\" : "", *text);
 }
 
-static void print_markdown(const struct command *command) {
+static void print_markdown_row(const struct option *row) {
     char head[128];
+    struct line line = {0};
+    explain(row, &line);
+    close_bracket(&line);
+    printf("| `");
+    print_cell(heading(row, head));
+    if (has_default(row))
+        printf("` | `%s` | ", row->initial);
+    else
+        printf("` | %s | ", row->required ? "required" : "");
+    print_cell(line.text);
+    printf(" |\n");
+}
+
+static void print_markdown(const struct command *command) {
     printf("### %s\n\n%s\n\n`%s %s`\n", command->name, command->summary, command->name,
            command->usage);
     for (const struct option *row = command->options; row->name; row++) {
         if (starts_group(command->options, row))
             printf("\n| %s | default | |\n|---|---|---|\n", row->group);
-        printf("| `");
-        print_cell(heading(row, head));
-        printf("` | %s | ", row->required      ? "required"
-                            : has_default(row) ? row->initial
-                                               : "");
-        print_cell(row->help);
-        printf(" |\n");
+        print_markdown_row(row);
     }
 }
 

@@ -82,7 +82,7 @@ static void help_is_markdown_for_the_manual(void **state) {
     unsetenv("NORMGLUE_HELP");
     assert_non_null(strstr(help.data, "### normglue try\n"));
     assert_non_null(
-        strstr(help.data, "| `--dtype auto\\|f32\\|bf16` | auto | number format"));
+        strstr(help.data, "| `--dtype auto\\|f32\\|bf16` | `auto` | number format"));
     assert_non_null(
         strstr(help.data, "| `--output DIR` | required | folder to write to |"));
     buffer_free(&help);
