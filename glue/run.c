@@ -177,8 +177,10 @@ static enum status make_settings(struct plan *p, struct error *err) {
 }
 
 static void dump(const json_t *value, char *text, size_t size) {
-    char *json = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-    snprintf(text, size, "%.100s", json ? json : "none");
+    char *json = json_is_null(value) || !value
+                     ? NULL
+                     : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+    snprintf(text, size, "%.100s", json ? json : "unset");
     free(json);
 }
 
@@ -190,13 +192,14 @@ static enum status compare_settings(const struct plan *p, const struct scores_ru
     json_object_foreach(p->settings, key, now) {
         char was[128], is[128];
         const json_t *then = json_object_get(run->settings, key);
+        if (json_equal(then, now))
+            continue;
         dump(then, was, sizeof was);
         dump(now, is, sizeof is);
-        if (strcmp(was, is) != 0)
-            return error_set(err, ERR_INCOMPATIBLE,
-                             "%s was made with %s %s, not %s: use another --output, or "
-                             "--overwrite to redo it",
-                             path, key, was, is);
+        return error_set(err, ERR_INCOMPATIBLE,
+                         "%s was made with %s %s, not %s: use another --output, or "
+                         "--overwrite to redo it",
+                         path, key, was, is);
     }
     return OK;
 }
