@@ -18,10 +18,11 @@ static struct error err;
 
 /* A folder that no earlier test of this process has used. */
 static const char *new_output(void) {
+    static char paths[64][PATH_BYTES];
     static int number;
     char name[32];
-    snprintf(name, sizeof name, "run%d", number++);
-    return strdup(support_path(name));
+    snprintf(name, sizeof name, "run%d", number);
+    return strcpy(paths[number++], support_path(name));
 }
 
 static const char *in(const char *output, const char *name) {
@@ -316,7 +317,8 @@ static void a_given_checkpoint_is_resumed_here_and_elsewhere(void **state) {
     f.options.keep_checkpoints = 10;
     SUPPORT_OK(fake_job_run(&f, &err), err);
     fake_job_close(&f);
-    const char *beginning = strdup(in(first, "checkpoint-15"));
+    char beginning[PATH_BYTES];
+    strcpy(beginning, in(first, "checkpoint-15"));
     fake_job_open(&f, first);
     f.options.keep_checkpoints = 10;
     f.options.resume = beginning;
