@@ -38,7 +38,7 @@ def random_text(r):
     weights = [1 / (i + 1) for i in range(len(words))]
     separators = r.choice([[" "], [" ", "\n"], ["", " ", "  ", "\n", "\n\n", "\t", "\r\n"]])
     parts = []
-    for word in r.choices(words, weights, k=r.choice([0, 10, 300, 3000])):
+    for word in r.choices(words, weights, k=r.choice([0, 10, 300, 3000, 3000, 20000])):
         parts += [word, r.choice(separators)]
     return "".join(parts)
 
@@ -54,8 +54,8 @@ def random_options(r):
     specials = random_specials(r)
     return {
         "specials": specials,
-        "vocab_size": 256 + len(specials) + r.choice([0, 1, 7, 50, 300, 2000]),
-        "min_frequency": r.choice([0, 1, 2, 2, 3, 10]),
+        "vocab_size": 256 + len(specials) + r.choice([0, 1, 20, 300, 2000, 2000]),
+        "min_frequency": r.choice([0, 0, 1, 2, 2, 3, 10]),
         "max_token_length": r.choice([None, None, 2, 3, 5, 16]),
         "add_prefix_space": r.random() < 0.3,
         "normalization": r.choice([None, None, None] + list(NORMALIZERS)),

@@ -206,9 +206,9 @@ static void the_rule_holds_in_small_cases(void **state) {
         struct counted_word words[4];
         size_t count = 0;
         for (; count < 4 && c->words[count].text; count++)
-            words[count] =
-                (struct counted_word){(const unsigned char *)c->words[count].text,
-                                  strlen(c->words[count].text), c->words[count].count};
+            words[count] = (struct counted_word){
+                (const unsigned char *)c->words[count].text, strlen(c->words[count].text),
+                c->words[count].count};
         const struct bpe_train_options options = {
             .vocab_size = c->vocab_size, .min_frequency = (uint64_t)c->min_frequency};
         struct bpe_trained trained;

@@ -20,9 +20,10 @@ struct ascii_masks {
     uint64_t newline, apostrophe, high; /* high: no ASCII; in none of the others */
 };
 
-#define ASCII_MASKS_INLINE static inline __attribute__((always_inline))
+#define ASCII_MASKS_INLINE inline __attribute__((always_inline))
 
-ASCII_MASKS_INLINE struct ascii_masks ascii_masks_portable(const unsigned char *bytes) {
+static ASCII_MASKS_INLINE struct ascii_masks ascii_masks_portable(
+    const unsigned char *bytes) {
     struct ascii_masks m = {0};
     for (int i = 0; i < ASCII_MASKS_BYTES; i++) {
         unsigned c = bytes[i];
@@ -43,15 +44,16 @@ ASCII_MASKS_INLINE struct ascii_masks ascii_masks_portable(const unsigned char *
 #define ASCII_MASKS_AVX512 __attribute__((target("avx512f,avx512bw,avx2,bmi,bmi2")))
 
 /* Bytes of `v` within [first, first + count). */
-ASCII_MASKS_AVX2 ASCII_MASKS_INLINE uint64_t ascii_masks_within_2(__m256i v, char first,
-                                                                  char count) {
+ASCII_MASKS_AVX2 static ASCII_MASKS_INLINE uint64_t ascii_masks_within_2(__m256i v,
+                                                                         char first,
+                                                                         char count) {
     __m256i offset = _mm256_sub_epi8(v, _mm256_set1_epi8(first));
     __m256i most = _mm256_set1_epi8((char)(count - 1));
     __m256i inside = _mm256_cmpeq_epi8(_mm256_min_epu8(offset, most), offset);
     return (uint32_t)_mm256_movemask_epi8(inside);
 }
 
-ASCII_MASKS_AVX2 ASCII_MASKS_INLINE struct ascii_masks ascii_masks_half(
+ASCII_MASKS_AVX2 static ASCII_MASKS_INLINE struct ascii_masks ascii_masks_half(
     const unsigned char *bytes) {
     __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)bytes);
     __m256i lower = _mm256_or_si256(v, _mm256_set1_epi8(32));
@@ -66,7 +68,7 @@ ASCII_MASKS_AVX2 ASCII_MASKS_INLINE struct ascii_masks ascii_masks_half(
     };
 }
 
-ASCII_MASKS_AVX2 ASCII_MASKS_INLINE struct ascii_masks ascii_masks_avx2(
+ASCII_MASKS_AVX2 static ASCII_MASKS_INLINE struct ascii_masks ascii_masks_avx2(
     const unsigned char *bytes) {
     struct ascii_masks low = ascii_masks_half(bytes), up = ascii_masks_half(bytes + 32);
     return (struct ascii_masks){
@@ -77,13 +79,14 @@ ASCII_MASKS_AVX2 ASCII_MASKS_INLINE struct ascii_masks ascii_masks_avx2(
     };
 }
 
-ASCII_MASKS_AVX512 ASCII_MASKS_INLINE uint64_t ascii_masks_within_5(__m512i v, char first,
-                                                                    char count) {
+ASCII_MASKS_AVX512 static ASCII_MASKS_INLINE uint64_t ascii_masks_within_5(__m512i v,
+                                                                           char first,
+                                                                           char count) {
     return _mm512_cmplt_epu8_mask(_mm512_sub_epi8(v, _mm512_set1_epi8(first)),
                                   _mm512_set1_epi8(count));
 }
 
-ASCII_MASKS_AVX512 ASCII_MASKS_INLINE struct ascii_masks ascii_masks_avx512(
+ASCII_MASKS_AVX512 static ASCII_MASKS_INLINE struct ascii_masks ascii_masks_avx512(
     const unsigned char *bytes) {
     __m512i v = _mm512_loadu_si512((const void *)bytes);
     __m512i lower = _mm512_or_si512(v, _mm512_set1_epi8(32));

@@ -43,10 +43,10 @@ struct trained_merge {
 /* What was learned. Smaller than asked when pairs ran out, larger when the specials and
  * bytes alone are more. */
 struct bpe_trained {
-    struct buffer text;       /* the tokens' strings in the byte alphabet, end to end */
-    size_t *ends;             /* owned; where the string of each id ends in `text` */
-    int32_t size;             /* tokens */
-    int32_t special_count;    /* distinct specials: ids 0 to special_count - 1 */
+    struct buffer text;    /* the tokens' strings in the byte alphabet, end to end */
+    size_t *ends;          /* owned; where the string of each id ends in `text` */
+    int32_t size;          /* tokens */
+    int32_t special_count; /* distinct specials: ids 0 to special_count - 1 */
     struct trained_merge *merges; /* owned; in order */
     int32_t merge_count;
 };

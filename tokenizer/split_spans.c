@@ -31,9 +31,9 @@ static size_t contraction(const unsigned char *at) {
 }
 
 /* A contraction ends where it ends, though a letter follows. */
-ASCII_MASKS_INLINE uint64_t cut_contractions(const unsigned char *block,
-                                             const struct ascii_masks *m,
-                                             uint64_t starts) {
+static ASCII_MASKS_INLINE uint64_t cut_contractions(const unsigned char *block,
+                                                    const struct ascii_masks *m,
+                                                    uint64_t starts) {
     const uint64_t one = 1;
     uint64_t candidates = starts & m->apostrophe & m->letter >> 1;
     for (; candidates; candidates &= candidates - 1) {
@@ -49,9 +49,9 @@ ASCII_MASKS_INLINE uint64_t cut_contractions(const unsigned char *block,
 
 /* Starts of pre-tokens in a block of which `known` bytes are ASCII text. The first is
  * one. Those whose place depends on what follows the known bytes are wrong. */
-ASCII_MASKS_INLINE uint64_t find_starts(const unsigned char *block,
-                                        const struct ascii_masks *m, size_t known,
-                                        bool by_line) {
+static ASCII_MASKS_INLINE uint64_t find_starts(const unsigned char *block,
+                                               const struct ascii_masks *m, size_t known,
+                                               bool by_line) {
     uint64_t beyond = known < BLOCK ? ~(uint64_t)0 << known : 0;
     uint64_t white = m->space | m->blank | beyond;
     uint64_t next_white = white >> 1 | (uint64_t)1 << (BLOCK - 1);
@@ -75,7 +75,7 @@ static size_t step(struct walk *w, size_t at) {
     return w->ends[w->count++] = split_next(w->text, at, w->line_end);
 }
 
-ASCII_MASKS_INLINE size_t emit(struct walk *w, size_t at, uint64_t starts) {
+static ASCII_MASKS_INLINE size_t emit(struct walk *w, size_t at, uint64_t starts) {
     size_t last = at;
     for (; starts; starts &= starts - 1)
         w->ends[w->count++] = last = at + (size_t)__builtin_ctzll(starts);
@@ -84,7 +84,7 @@ ASCII_MASKS_INLINE size_t emit(struct walk *w, size_t at, uint64_t starts) {
 
 /* The starts within the block at `at` that are certain, without the first. *is_end: they
  * are all that the text still has. */
-ASCII_MASKS_INLINE uint64_t
+static ASCII_MASKS_INLINE uint64_t
 certain_starts(const struct walk *w, size_t at, bool *is_end,
                struct ascii_masks (*masks)(const unsigned char *)) {
     unsigned char tail[BLOCK + 2] = {0};
@@ -103,8 +103,8 @@ certain_starts(const struct walk *w, size_t at, bool *is_end,
     return sure < BLOCK ? starts & (((uint64_t)1 << sure) - 1) : starts;
 }
 
-ASCII_MASKS_INLINE size_t scan(struct walk *w, size_t at,
-                               struct ascii_masks (*masks)(const unsigned char *)) {
+static ASCII_MASKS_INLINE size_t
+scan(struct walk *w, size_t at, struct ascii_masks (*masks)(const unsigned char *)) {
     while (at < w->length && w->count < w->max) {
         if (w->max - w->count < BLOCK || w->text[at] >= 0x80) {
             at = step(w, at);
