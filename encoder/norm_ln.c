@@ -7,40 +7,49 @@
 #include "encoder/norm.h"
 #include "encoder/vector.h"
 
+/* Statistics in double: where x is large beside its deviation, a mean in single precision
+ * is off by an amount common to all channels, which weights of one sign add up. */
 HOT static void forward_row(float *y, const float *x, int64_t width, const float *gain,
                             const float *bias, float eps, float saved[2]) {
-    float sum = 0, squares = 0;
+    double sum = 0, squares = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t c = 0; c < width; c++)
-        sum += x[c];
-    const float mean = sum / (float)width;
+        sum += (double)x[c];
+    const double mean = sum / (double)width;
 #pragma omp simd reduction(+ : squares)
     for (int64_t c = 0; c < width; c++)
-        squares += (x[c] - mean) * (x[c] - mean);
-    const float rstd = 1 / __builtin_sqrtf(squares / (float)width + eps);
+        squares += ((double)x[c] - mean) * ((double)x[c] - mean);
+    const float rstd = (float)(1 / __builtin_sqrt(squares / (double)width + (double)eps));
 #pragma omp simd
     for (int64_t c = 0; c < width; c++)
-        y[c] = (x[c] - mean) * rstd * (gain ? gain[c] : 1) + (bias ? bias[c] : 0);
-    saved[0] = mean;
+        y[c] = (float)((double)x[c] - mean) * rstd * (gain ? gain[c] : 1) +
+               (bias ? bias[c] : 0);
+    saved[0] = (float)mean;
     saved[1] = rstd;
 }
 
+/* For the same reason what rounding leaves of the means of q and xh is taken back. */
 HOT static void backward_row(float *dx, const float *dy, const float *x, int64_t width,
                              const float *gain, const float saved[2]) {
-    const float mean = saved[0], rstd = saved[1];
-    float sum = 0, along = 0; /* of q, of q xh */
-#pragma omp simd reduction(+ : sum, along)
+    const float mean = saved[0], rstd = saved[1], share = 1 / (float)width;
+    float sum = 0, left = 0, left_x = 0, along = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t c = 0; c < width; c++)
+        sum += gain ? gain[c] * dy[c] : dy[c];
+    const float shift = sum * share;
+#pragma omp simd reduction(+ : left, left_x, along)
     for (int64_t c = 0; c < width; c++) {
-        const float q = gain ? gain[c] * dy[c] : dy[c];
-        sum += q;
+        const float q = (gain ? gain[c] * dy[c] : dy[c]) - shift;
+        left += q;
+        left_x += x[c] - mean;
         along += q * (x[c] - mean);
     }
-    const float shift = sum / (float)width;
-    const float slope = along * rstd * rstd / (float)width;
+    const float slope = along * rstd * rstd * share;
+    const float rest = (left - left_x * slope) * share;
 #pragma omp simd
     for (int64_t c = 0; c < width; c++) {
-        const float q = gain ? gain[c] * dy[c] : dy[c];
-        dx[c] = rstd * (q - shift - (x[c] - mean) * slope);
+        const float q = (gain ? gain[c] * dy[c] : dy[c]) - shift;
+        dx[c] = rstd * (q - rest - (x[c] - mean) * slope);
     }
 }
 
