@@ -1,0 +1,111 @@
+/* test_word_cache - what is cached never changes an answer. */
+#include "tokenizer/word_cache.h"
+
+#include <stdlib.h>
+
+#include "tests/tokenizer_data.h"
+#include "tokenizer/parts.h"
+
+static struct error err;
+
+static void words_come_back_with_their_ids(void **state) {
+    (void)state;
+    struct word_cache c;
+    static const int32_t ids[] = {5, 0, 7, 1 << 24, 9, 11};
+    static const char word[] = "a longer word than fifteen bytes";
+    SUPPORT_OK(word_cache_open(&c, 8, &err), err);
+    for (size_t length = 1; length < sizeof word; length++)
+        for (size_t count = 0; count <= 6; count++) {
+            const unsigned char *text = (const unsigned char *)word;
+            size_t found;
+            assert_true(word_cache_add(&c, text, length, ids, count));
+            const int32_t *back = word_cache_find(&c, text, length, &found);
+            assert_non_null(back);
+            /* Of a long word the first entry stays. */
+            if (length <= WORD_KEY_BYTES) {
+                assert_int_equal(found, count);
+                assert_memory_equal(back, ids, count * sizeof *ids);
+            }
+        }
+    word_cache_close(&c);
+}
+
+static void a_key_is_the_same_however_it_is_read(void **state) {
+    (void)state;
+    unsigned char text[32];
+    for (int i = 0; i < 32; i++)
+        text[i] = (unsigned char)(255 - i);
+    for (size_t length = 1; length <= WORD_KEY_BYTES; length++) {
+        struct word_key a = word_key_of(text, length), b = word_key_of_16(text, length);
+        assert_true(a.low == b.low && a.high == b.high);
+        assert_int_equal(a.high >> 56, length);
+    }
+}
+
+static void a_full_store_says_so_and_is_empty_after_a_reset(void **state) {
+    (void)state;
+    struct word_cache c, seed;
+    int32_t ids[32] = {0};
+    unsigned char word[24] = {0};
+    size_t count;
+    SUPPORT_OK(word_cache_open(&c, 3, &err), err);
+    SUPPORT_OK(word_cache_open(&seed, 3, &err), err);
+    assert_true(word_cache_add(&seed, (const unsigned char *)"seed", 4, ids, 1));
+    bool full = false;
+    for (int i = 0; i < 100 && !full; i++) {
+        word[0] = (unsigned char)i;
+        full = !word_cache_add(&c, word, sizeof word, ids, 10);
+    }
+    assert_true(full);
+    word_cache_reset(&c, &seed);
+    word[0] = 0;
+    assert_null(word_cache_find(&c, word, sizeof word, &count));
+    assert_non_null(word_cache_find(&c, (const unsigned char *)"seed", 4, &count));
+    assert_true(word_cache_add(&c, word, sizeof word, ids, 10));
+    word_cache_close(&c);
+    word_cache_close(&seed);
+}
+
+/* A tokenizer whose caches hold 16 short words and few long ones. */
+static void encode_line(void *self, const json_t *row) {
+    struct words_state *state = ((void **)self)[1];
+    const struct words *words = ((void **)self)[0];
+    const json_t *text = json_object_get(row, "text");
+    struct ids ids = {0};
+    SUPPORT_OK(words_encode(words, state, (const unsigned char *)json_string_value(text),
+                            json_string_length(text), &ids, &err),
+               err);
+    tokenizer_data_assert_ids(json_object_get(row, "ids"), ids.items, ids.count,
+                              sizeof *ids.items, json_string_value(text));
+    ids_free(&ids);
+}
+
+static void tiny_caches_give_the_same_ids(void **state) {
+    (void)state;
+    struct tokenizer *t = tokenizer_data_gpt2();
+    for (unsigned log2_buckets = 3; log2_buckets < 16; log2_buckets += 4) {
+        struct word_cache seed;
+        struct words words = {&t->bpe, &seed};
+        struct words_state own, none = {0};
+        SUPPORT_OK(word_cache_open(&seed, log2_buckets, &err), err);
+        SUPPORT_OK(words_seed(&seed, &t->bpe, &t->vocab, &err), err);
+        SUPPORT_OK(words_open(&own, &seed, &err), err);
+        void *with[] = {&words, &own}, *without[] = {&words, &none};
+        assert_int_equal(tokenizer_data_rows("gpt2_lines", encode_line, with), 3322);
+        tokenizer_data_rows("gpt2_lines", encode_line, without);
+        words_close(&own);
+        words_close(&none);
+        word_cache_close(&seed);
+    }
+    tokenizer_free(t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_come_back_with_their_ids),
+        cmocka_unit_test(a_key_is_the_same_however_it_is_read),
+        cmocka_unit_test(a_full_store_says_so_and_is_empty_after_a_reset),
+        cmocka_unit_test(tiny_caches_give_the_same_ids),
+    };
+    return cmocka_run_group_tests_name("word_cache", tests, NULL, NULL);
+}
