@@ -11,7 +11,7 @@ static const char data[] = "Data", model[] = "Model", optimisation[] = "Optimisa
 
 const struct option finetune_option_table[] = {
     {"task", OPTION_STRING, FIELD(task), NULL, 0, 0, "NAME", data,
-     "task to train on: cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or wnli", true},
+     "task to train on (rte, sst2 ...; a wrong name gets the list)", true},
     {"data", OPTION_STRING, FIELD(data), NULL, 0, 0, "DIR", data,
      "folder with the tasks' official folders (RTE/train.tsv ...)", true},
     {"max-seq-length", OPTION_INTEGER, FIELD(max_seq_length), "128", 5, 1 << 20, NULL,
@@ -55,7 +55,7 @@ const struct option finetune_option_table[] = {
      optimisation, "decay of AdamW's mean of gradients", false},
     {"adam-beta2", OPTION_NUMBER, FIELD(adam_beta2), "0.98", 0, 1 - DBL_EPSILON, NULL,
      optimisation, "decay of AdamW's mean of squared gradients", false},
-    {"adam-epsilon", OPTION_NUMBER, FIELD(adam_epsilon), "1e-6", DBL_MIN, 1, NULL,
+    {"adam-epsilon", OPTION_NUMBER, FIELD(adam_epsilon), "1e-6", 1e-30, 1, NULL,
      optimisation, "added to the root of AdamW's squared gradients", false},
     {"max-grad-norm", OPTION_NUMBER, FIELD(max_grad_norm), "0", 0, 1e9, NULL,
      optimisation, "gradients are scaled down to this norm; 0 = never", false},

@@ -1,6 +1,7 @@
 """check_predict - normglue predict against the text-classification pipeline of transformers.
 
     python tests/check_predict.py build/normglue BPE_DIR      compare on random models
+    python tests/check_predict.py build/normglue DIR...       compare on saved classifiers
     python tests/check_predict.py --write tests/data/finetune write the golden directories
 
 BPE_DIR holds roberta-vocab.json and merges.txt. Needs torch, transformers and tokenizers.
@@ -103,6 +104,14 @@ def check(normglue, bpe):
     return 1 if failed else 0
 
 
+def check_saved(normglue, folders):
+    """transformers opens what normglue finetune has written."""
+    worst = [compare(normglue, folder) for folder in folders]
+    for folder, difference in zip(folders, worst):
+        print(f"{folder}: {len(TEXTS)} texts, largest difference {difference:.1e}")
+    return 1 if max(worst) > 1e-5 else 0
+
+
 def write(output):
     """Small directories with the pipeline's answers, for tests/test_predict.c."""
     trained = ByteLevelBPETokenizer()
@@ -128,4 +137,6 @@ if __name__ == "__main__":
     torch.manual_seed(1)
     if sys.argv[1] == "--write":
         sys.exit(write(Path(sys.argv[2])))
+    if (Path(sys.argv[2]) / "config.json").exists():
+        sys.exit(check_saved(sys.argv[1], sys.argv[2:]))
     sys.exit(check(sys.argv[1], Path(sys.argv[2])))
