@@ -274,6 +274,8 @@ static enum status try_one(struct plan *p, const struct task *task, int64_t seed
            (long long)seed, is_done ? ": done before" : "");
     if (status == OK && !is_done)
         status = run_one(p, task, seed, err);
+    if (status == STOPPED_SIGINT || status == STOPPED_SIGTERM)
+        notice(p->notices, "stopped and saved; the same command goes on from here");
     if (status == OK || status == STOPPED_SIGINT || status == STOPPED_SIGTERM)
         return status;
     notice(p->notices, "%s, seed %lld failed: %s", task->title, (long long)seed,

@@ -144,13 +144,20 @@ static enum status add_task(struct view *v, struct grid *g, const struct task *t
 }
 
 static enum status add_average_value(struct grid *g, struct average_value a,
-                                     struct error *err) {
-    char text[VALUE_BYTES];
+                                     const char *mark, struct error *err) {
+    char text[VALUE_BYTES], part[VALUE_BYTES] = "";
     if (a.tasks == 0)
         return grid_add(g, err, "-");
-    if (a.tasks == a.of)
-        return grid_add(g, err, "%s", percent(text, a.value));
-    return grid_add(g, err, "%s (%d of %d tasks)", percent(text, a.value), a.tasks, a.of);
+    if (a.tasks < a.of)
+        snprintf(part, sizeof part, " (%d of %d tasks)", a.tasks, a.of);
+    return grid_add(g, err, "%s%s%s", percent(text, a.value), part, mark);
+}
+
+static bool any_limited(const struct scores *s) {
+    for (int i = 0; i < s->count; i++)
+        if (table_is_limited(&s->runs[i]))
+            return true;
+    return false;
 }
 
 static enum status add_average(const struct view *v, struct grid *g,
@@ -165,9 +172,11 @@ static enum status add_average(const struct view *v, struct grid *g,
     TRY(grid_add(g, err, "%d tasks", best.of));
     TRY(grid_add(g, err, "%s", ""));
     TRY(grid_add(g, err, "%s", ""));
-    TRY(add_average_value(g, best, err));
+    TRY(add_average_value(g, best, "", err));
     for (int m = 0; m < v->count; m++) {
-        TRY(add_average_value(g, statistics_average(&v->models[m], a, OF_MODEL), err));
+        const struct scores *model = &v->models[m];
+        TRY(add_average_value(g, statistics_average(model, a, OF_MODEL),
+                              any_limited(model) ? " *" : "", err));
         TRY(grid_add(g, err, "%s", ""));
     }
     return OK;
