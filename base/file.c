@@ -165,6 +165,8 @@ static bool empty_folder(int folder) {
 
 enum status file_remove_tree(const char *path, struct error *err) {
     const int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder < 0 && errno == ENOENT)
+        return OK;
     if (folder < 0 || !empty_folder(folder) || rmdir(path) != 0)
         return error_system(err, path, "cannot remove the folder");
     return OK;

@@ -97,7 +97,7 @@ bool file_is_directory(const char *path);
 enum status file_make_directory(const char *path, struct error *err) MUST_CHECK;
 /* fsync of a file or folder. */
 enum status file_sync(const char *path, struct error *err) MUST_CHECK;
-/* Removes a folder of ours with all in it (no links followed). */
+/* Removes a folder of ours with all in it (no links followed); none there is fine. */
 enum status file_remove_tree(const char *path, struct error *err) MUST_CHECK;
 /* "<directory>/<name>" into a fixed buffer; ERR_INPUT when it does not fit. */
 #define PATH_BYTES 4096

@@ -68,8 +68,12 @@ enum status writer_open(struct writer **w, const char *path, struct error *err) 
 }
 
 enum status writer_reserve(struct writer *w, uint64_t length, struct error *err) {
-    if (fallocate(w->file, FALLOC_FL_KEEP_SIZE, 0, (off_t)length) != 0 &&
-        (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
+    int code = 0;
+    do
+        code =
+            length == 0 ? 0 : fallocate(w->file, FALLOC_FL_KEEP_SIZE, 0, (off_t)length);
+    while (code != 0 && errno == EINTR);
+    if (code != 0 && errno != EOPNOTSUPP && errno != ENOSYS)
         return error_system(err, w->path, "cannot reserve room");
     return OK;
 }
