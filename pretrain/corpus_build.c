@@ -9,9 +9,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define CHUNK_BYTES                                                     \
-    ((size_t)256 << 10) /* of text; a longer line is a chunk of its own \
-                         */
+#include "base/interrupt.h"
+
+/* Of text; a longer line is a chunk of its own. */
+#define CHUNK_BYTES ((size_t)256 << 10)
 #define CHUNKS_A_THREAD 4
 
 struct line {
@@ -204,7 +205,8 @@ static enum status round_of(struct builder *b, struct reader *reader, bool *more
     for (int i = 0; i < count; i++)
         TRY(write_chunk(b, &b->chunks[i], err));
     show_progress(b, reader);
-    return OK;
+    const enum status stop = interrupt_stop();
+    return stop == OK ? OK : error_set(err, stop, "stopped by a signal in the text");
 }
 
 static enum status build_file(struct builder *b, const char *path, struct error *err) {

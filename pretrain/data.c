@@ -24,8 +24,8 @@ enum status data_open(struct data *d, const struct corpus_source *source,
     }
     const struct packing *p = &d->packing;
     notice(notices,
-           "%s: %" PRIu64 " tokens in %" PRIu64 " documents = %" PRIu64
-           " used in %" PRIu64 " sequences of at most %" PRId64 " + %" PRIu64 " dropped",
+           "%s: %" PRIu64 " tokens in %" PRIu64 " documents: %" PRIu64 " used in %" PRIu64
+           " sequences of at most %" PRId64 ", %" PRIu64 " dropped",
            source->name, d->corpus.num_tokens, d->corpus.num_documents, p->tokens_used,
            p->num_sequences, p->length, p->tokens_dropped);
     return OK;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/interrupt.h"
 #include "pretrain/job.h"
 
 /* Named arrangements and sizes, from their tables. */
@@ -49,6 +50,7 @@ int pretrain_command(int argc, char **argv) {
         command.epilog = names.data;
         options_print_help(&command);
     } else if (status == OK) {
+        interrupt_install();
         status = job_run(&command, &options, &notices_stderr, &result, &err);
         if (status == OK)
             print_result(&result);

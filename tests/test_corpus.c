@@ -1,11 +1,13 @@
 /* test_corpus - text files become token shards: contents, reuse, strict reading. */
 #include "pretrain/corpus.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/interrupt.h"
 #include "tests/pretrain_data.h"
 
 struct heard { /* what notices said */
@@ -264,6 +266,20 @@ static void bad_text_is_named_and_nothing_is_left(void **state) {
     close_fixture(&f);
 }
 
+static void a_signal_stops_between_rounds(void **state) {
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, "signal");
+    add_file(&f, support_write("signal.txt", "~\n"));
+    interrupt_install();
+    raise(SIGTERM);
+    assert_int_equal(prepare(&f), STOPPED_SIGTERM);
+    support_assert_error(&f.err, STOPPED_SIGTERM, "stopped by a signal in the text");
+    interrupt_install(); /* forgets the signal */
+    reprepare(&f, "");
+    close_fixture(&f);
+}
+
 static void no_text_is_an_error(void **state) {
     (void)state;
     struct fixture f;
@@ -367,6 +383,7 @@ int main(void) {
         cmocka_unit_test(shards_are_reused_only_when_nothing_changed),
         cmocka_unit_test(checksums_follow_the_contents),
         cmocka_unit_test(bad_text_is_named_and_nothing_is_left),
+        cmocka_unit_test(a_signal_stops_between_rounds),
         cmocka_unit_test(no_text_is_an_error),
         cmocka_unit_test(damaged_shards_are_refused),
         cmocka_unit_test(ids_beyond_the_vocabulary_are_refused),

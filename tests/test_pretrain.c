@@ -206,19 +206,19 @@ static pid_t start_run(const char *output, ...) {
     _exit(127);
 }
 
-/* Goes on with the run and kills it some time after its log has `lines` lines. Was it
- * still running? */
-static bool kill_run(const char *output, int lines, uint32_t microseconds) {
+/* Goes on with the run and sends `number` some time after its log has `lines` lines.
+ * Returns what waitpid says, -1 when it had ended before. */
+static int signal_run(const char *output, int lines, uint32_t microseconds, int number) {
     int code = 0;
     const pid_t child = start_run(output, "--resume", "auto", NULL);
     while (lines_of_log(output) < lines && waitpid(child, &code, WNOHANG) == 0)
         usleep(500);
     if (kill(child, 0) != 0)
-        return false;
+        return -1;
     usleep(microseconds);
-    kill(child, SIGKILL);
+    kill(child, number);
     waitpid(child, &code, 0);
-    return WIFSIGNALED(code);
+    return code;
 }
 
 /* Cases F04, F05. Kills at points of a run that are drawn anew each time and printed. */
@@ -233,11 +233,22 @@ static void a_killed_run_goes_on_with_the_same_bits(void **state) {
     print_message("# kills of seed %ld:", now.tv_nsec);
     for (uint32_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         const uint32_t wait = rng_below(rng_draw(stream, i, 0, 0, 0).word[0], 20000);
-        kills += kill_run(output, lines[i], wait);
+        kills += WIFSIGNALED(signal_run(output, lines[i], wait, SIGKILL));
         print_message(" at line %d + %u us", lines[i], wait);
     }
     print_message(", %d met a running process\n", kills);
     assert_true(kills >= 2);
+    assert_run(run(output, "--resume", "auto", NULL));
+    assert_same_file(reference, output, "model.safetensors");
+    assert_same_file(reference, output, "metrics.jsonl");
+    free(output);
+}
+
+static void a_stopped_run_has_saved_and_says_so(void **state) {
+    (void)state;
+    char *output = strdup(support_path("stopped"));
+    const int code = signal_run(output, 4, 0, SIGTERM);
+    assert_true(WIFEXITED(code) && WEXITSTATUS(code) == 143);
     assert_run(run(output, "--resume", "auto", NULL));
     assert_same_file(reference, output, "model.safetensors");
     assert_same_file(reference, output, "metrics.jsonl");
@@ -328,6 +339,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(another_seed_gives_another_model),
         cmocka_unit_test(accumulation_equals_the_large_batch),
         cmocka_unit_test(a_killed_run_goes_on_with_the_same_bits),
+        cmocka_unit_test(a_stopped_run_has_saved_and_says_so),
         cmocka_unit_test(a_model_can_be_trained_further),
         cmocka_unit_test(bad_options_get_their_sentence),
         cmocka_unit_test(a_used_output_folder_is_refused_first),
