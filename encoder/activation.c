@@ -34,7 +34,7 @@ HOT static void gelu_slope(float *dx, const float *dy, const float *x, float *y,
     }
 }
 
-void gelu_forward(struct tensor y, struct tensor x, int threads) {
+void activation_gelu_forward(struct tensor y, struct tensor x, int threads) {
     const int64_t count = x.rows * x.columns;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t first = 0; first < count; first += PIECE)
@@ -42,7 +42,8 @@ void gelu_forward(struct tensor y, struct tensor x, int threads) {
              count - first < PIECE ? count - first : PIECE);
 }
 
-void gelu_backward(struct tensor dx, struct tensor dy, struct tensor x, int threads) {
+void activation_gelu_backward(struct tensor dx, struct tensor dy, struct tensor x,
+                              int threads) {
     float unused[PIECE];
     const int64_t count = x.rows * x.columns;
 #pragma omp parallel for schedule(static) num_threads(threads) private(unused)
@@ -52,8 +53,8 @@ void gelu_backward(struct tensor dx, struct tensor dy, struct tensor x, int thre
                    count - first < PIECE ? count - first : PIECE);
 }
 
-void gelu_backward_rebuild(struct tensor dx, struct tensor dy, struct tensor x,
-                           int threads) {
+void activation_gelu_backward_rebuild(struct tensor dx, struct tensor dy, struct tensor x,
+                                      int threads) {
     const int64_t count = x.rows * x.columns;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t first = 0; first < count; first += PIECE)
@@ -62,12 +63,12 @@ void gelu_backward_rebuild(struct tensor dx, struct tensor dy, struct tensor x,
                    count - first < PIECE ? count - first : PIECE);
 }
 
-void tanh_forward(struct tensor y, struct tensor x) {
+void activation_tanh_forward(struct tensor y, struct tensor x) {
     for (int64_t i = 0; i < x.rows * x.columns; i++)
         tensor_floats(y)[i] = tanhf(tensor_floats(x)[i]);
 }
 
-void tanh_backward(struct tensor dx, struct tensor dy, struct tensor y) {
+void activation_tanh_backward(struct tensor dx, struct tensor dy, struct tensor y) {
     for (int64_t i = 0; i < y.rows * y.columns; i++) {
         const float t = tensor_floats(y)[i];
         tensor_floats(dx)[i] = tensor_floats(dy)[i] * (1 - t * t);

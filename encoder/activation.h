@@ -8,14 +8,15 @@
 #include "encoder/tensor.h"
 
 /* y may be x. */
-void gelu_forward(struct tensor y, struct tensor x, int threads);
+void activation_gelu_forward(struct tensor y, struct tensor x, int threads);
 /* dx = dy gelu'(x); dx may be dy. */
-void gelu_backward(struct tensor dx, struct tensor dy, struct tensor x, int threads);
+void activation_gelu_backward(struct tensor dx, struct tensor dy, struct tensor x,
+                              int threads);
 /* The same, and x becomes gelu(x) again: what forward need not keep. */
-void gelu_backward_rebuild(struct tensor dx, struct tensor dy, struct tensor x,
-                           int threads);
-void tanh_forward(struct tensor y, struct tensor x);
+void activation_gelu_backward_rebuild(struct tensor dx, struct tensor dy, struct tensor x,
+                                      int threads);
+void activation_tanh_forward(struct tensor y, struct tensor x);
 /* dx = dy (1 - y^2); dx may be dy. */
-void tanh_backward(struct tensor dx, struct tensor dy, struct tensor y);
+void activation_tanh_backward(struct tensor dx, struct tensor dy, struct tensor y);
 
 #endif

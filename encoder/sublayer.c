@@ -304,7 +304,7 @@ static struct tensor feed_forward_core(struct sublayer *s, const struct stage *s
     const struct tensor activated = shaped(w->wide[0], st->rows_in, f);
     device_product(s->device, hidden, u, in_matrix(s, s->in_weight->value, 0, f),
                    s->in_bias->value);
-    gelu_forward(activated, hidden, threads_of(s));
+    activation_gelu_forward(activated, hidden, threads_of(s));
     return activated;
 }
 
@@ -408,12 +408,12 @@ static void feed_forward_core_backward(struct sublayer *s, const struct stage *s
     linear_backward_input(&s->output, dhidden, dz);
     if (s->mid.kind) {
         const struct tensor activated = shaped(w->wide[0], st->rows_in, f);
-        gelu_forward(activated, hidden, threads_of(s));
+        activation_gelu_forward(activated, hidden, threads_of(s));
         linear_backward_weight(&s->output, dz, finish_core(s, w, activated));
         norm_backward(&s->mid, dhidden, dhidden, activated);
-        gelu_backward(dhidden, dhidden, hidden, threads_of(s));
+        activation_gelu_backward(dhidden, dhidden, hidden, threads_of(s));
     } else {
-        gelu_backward_rebuild(dhidden, dhidden, hidden, threads_of(s));
+        activation_gelu_backward_rebuild(dhidden, dhidden, hidden, threads_of(s));
         linear_backward_weight(&s->output, dz, hidden);
     }
     in_backward(s, du, dhidden, u, 0);

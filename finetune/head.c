@@ -90,7 +90,7 @@ struct tensor head_forward(struct head *h, struct tensor hidden, struct pass pas
     if (pass.train)
         drop(h, hidden, pass, SITE_INPUT, sequence_numbers);
     linear_forward(&h->dense, pooled, hidden);
-    tanh_forward(pooled, pooled);
+    activation_tanh_forward(pooled, pooled);
     linear_forward(&h->out_proj, outputs,
                    pooled_for_output(h, pooled, pass, sequence_numbers));
     return outputs;
@@ -104,7 +104,7 @@ static void head_backward(struct head *h, struct tensor hidden, struct pass pass
     linear_backward(&h->out_proj, dpooled, doutputs,
                     tensor_head(h->dropped, hidden.rows));
     drop(h, dpooled, pass, SITE_POOLED, sequence_numbers);
-    tanh_backward(dpooled, dpooled, tensor_head(h->pooled, hidden.rows));
+    activation_tanh_backward(dpooled, dpooled, tensor_head(h->pooled, hidden.rows));
     linear_backward(&h->dense, dhidden, dpooled, hidden);
     drop(h, dhidden, pass, SITE_INPUT, sequence_numbers);
 }

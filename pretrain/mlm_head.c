@@ -80,8 +80,8 @@ static int64_t transform(struct mlm_head *h, struct tensor hidden) {
     copy_rows(input, hidden, hidden.rows);
     clear_rows(input, hidden.rows);
     linear_forward(&h->dense, tensor_head(h->dense_out, rows), input);
-    gelu_forward(tensor_head(h->activated, rows), tensor_head(h->dense_out, rows),
-                 h->threads);
+    activation_gelu_forward(tensor_head(h->activated, rows),
+                            tensor_head(h->dense_out, rows), h->threads);
     norm_forward(&h->norm, tensor_head(h->normed, rows), tensor_head(h->activated, rows));
     return rows;
 }
@@ -118,7 +118,7 @@ static void transform_backward(struct mlm_head *h, struct tensor dhidden, int64_
     const struct tensor activated = tensor_head(h->activated, rows);
     clear_rows(d, dhidden.rows); /* the last piece may end before `rows` */
     norm_backward(&h->norm, d, d, activated);
-    gelu_backward(d, d, tensor_head(h->dense_out, rows), h->threads);
+    activation_gelu_backward(d, d, tensor_head(h->dense_out, rows), h->threads);
     const struct tensor dinput = activated; /* its values are no longer needed */
     linear_backward(&h->dense, dinput, d, tensor_head(h->input, rows));
     copy_rows(dhidden, dinput, dhidden.rows);
