@@ -26,20 +26,20 @@ static enum status measure(struct text_blocks *b, struct error *err) {
 enum status text_blocks_open(struct text_blocks *b, const char *const *paths,
                              int path_count, struct error *err) {
     *b = (struct text_blocks){.paths = paths, .path_count = path_count};
-    omp_init_lock(&b->lock);
+    pthread_mutex_init(&b->lock, NULL);
     return measure(b, err);
 }
 
 void text_blocks_close(struct text_blocks *b) {
     reader_close(b->reader);
     buffer_free(&b->rest);
-    omp_destroy_lock(&b->lock);
+    pthread_mutex_destroy(&b->lock);
 }
 
 void text_blocks_stop(struct text_blocks *b) {
-    omp_set_lock(&b->lock);
+    pthread_mutex_lock(&b->lock);
     b->is_stopped = true;
-    omp_unset_lock(&b->lock);
+    pthread_mutex_unlock(&b->lock);
 }
 
 static bool is_letter(unsigned char c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
@@ -159,13 +159,13 @@ static enum status next(struct text_blocks *b, struct text_block *block, bool *f
 enum status text_blocks_next(struct text_blocks *b, struct text_block *block,
                              size_t padding, bool *found, struct error *err) {
     *found = false;
-    omp_set_lock(&b->lock);
+    pthread_mutex_lock(&b->lock);
     block->sequence = b->sequence++;
     enum status status = b->is_stopped ? OK : next(b, block, found, err);
     if (status == OK && *found)
         status = buffer_reserve(&block->text, padding, err);
     if (status != OK)
         b->is_stopped = true;
-    omp_unset_lock(&b->lock);
+    pthread_mutex_unlock(&b->lock);
     return status;
 }

@@ -7,7 +7,7 @@
 #ifndef TOKENIZER_TEXT_BLOCKS_H
 #define TOKENIZER_TEXT_BLOCKS_H
 
-#include <omp.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,7 +33,7 @@ struct text_blocks {
     bool begins_line;
     uint64_t sequence, offset;
     uint64_t bytes_before, bytes_total; /* on disk, for progress; total 0 = unknown */
-    omp_lock_t lock;
+    pthread_mutex_t lock;
     bool is_stopped; /* after a failure no block follows */
     struct progress *progress;
 };

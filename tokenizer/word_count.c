@@ -2,6 +2,7 @@
  * several threads. */
 #include "tokenizer/word_count.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,8 @@
 
 enum { SPANS = 512 };
 
-/* One thread's part. */
+/* One thread's part. Plain threads, which end with the reading: those of OpenMP would
+ * spin through the merging that follows. */
 struct counter {
     const struct word_count_options *options;
     struct text_blocks *blocks;
@@ -24,6 +26,7 @@ struct counter {
     uint64_t sequence; /* of the block that failed, or that held the first bad byte */
     enum status status;
     struct error error;
+    pthread_t thread;
 };
 
 /* Counts the places that are no UTF-8, or stops at the first. */
@@ -183,21 +186,32 @@ static enum status gather(struct counter *counters, int threads, struct word_tab
     return OK;
 }
 
+static void *run(void *self) {
+    struct counter *c = self;
+    c->status = count_blocks(c, &c->error);
+    if (c->status != OK)
+        text_blocks_stop(c->blocks);
+    return NULL;
+}
+
 static enum status count_with(struct counter *counters, struct text_blocks *blocks,
                               const struct word_count_options *options,
                               struct word_table *table, struct word_count_totals *totals,
                               struct error *err) {
-#pragma omp parallel for num_threads(options->threads) schedule(static, 1)
+    int started = 1;
     for (int i = 0; i < options->threads; i++) {
         struct counter *c = &counters[i];
         c->options = options;
         c->blocks = blocks;
         c->table = i == 0 ? table : &c->own;
-        c->status = count_blocks(c, &c->error);
-        if (c->status != OK)
-            text_blocks_stop(blocks);
     }
-    enum status status = gather(counters, options->threads, table, totals, err);
+    while (started < options->threads &&
+           pthread_create(&counters[started].thread, NULL, run, &counters[started]) == 0)
+        started++; /* with fewer threads the others read more */
+    run(&counters[0]);
+    for (int i = 1; i < started; i++)
+        pthread_join(counters[i].thread, NULL);
+    enum status status = gather(counters, started, table, totals, err);
     for (int i = 0; i < options->threads; i++) {
         word_table_close(&counters[i].own);
         buffer_free(&counters[i].block.text);
