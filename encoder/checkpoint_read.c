@@ -112,14 +112,11 @@ static enum status match_extra(struct matching *m, const struct weight *extra) {
         if (!twin || !weights_find(m->weights, twin) ||
             same_bytes(m->weights, extra->name, twin))
             return OK;
-        return buffer_print(&m->faults, m->err,
-                            "\n  %s: expected the values of %s (tied)",
-                            extra->tensor->name, twin);
+        return add_fault(m, extra->tensor->name, "differs from what it is tied to");
     }
     int head = head_of(extra->name);
     if (head < 0)
-        return buffer_print(&m->faults, m->err, "\n  %s: unexpected",
-                            extra->tensor->name);
+        return add_fault(m, extra->tensor->name, "is unexpected");
     m->unused[head] = true;
     return OK;
 }
