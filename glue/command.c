@@ -1,4 +1,8 @@
-/* command - normglue glue run and glue table. */
+/* command - normglue glue run and glue table.
+ *
+ * The table goes to stdout, all else to stderr. `run` prints the table of what there is
+ * also after a failure or a signal; its exit code is then that of the first failure.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

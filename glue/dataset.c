@@ -1,4 +1,20 @@
-/* dataset - a split of an official GLUE folder as examples. */
+/* dataset - a split of an official GLUE folder as examples.
+ *
+ * The first line decides how the file is read:
+ *
+ *   the split has no header (CoLA train, dev)    it is a row; columns by position
+ *   it is the header of another task             error that names both (swapped folders)
+ *   it has the names of the columns needed       columns by name, wherever they are
+ *   it has none of them but the official width   columns by position, with a notice;
+ *                                                a row if its label is valid
+ *   anything else                                error with expected and found names
+ *
+ * STS-B and QQP came swapped from a widely used download script, MNLI's dev files have
+ * five annotators' labels before gold_label, SST-2's test file has the text in another
+ * column than its train file: by name all three are read right.
+ *
+ * Texts go into one growing block, so rows keep offsets until the file has ended.
+ */
 #include "glue/dataset.h"
 
 #include <math.h>

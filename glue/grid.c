@@ -1,4 +1,8 @@
-/* grid - cells of text in rows, written aligned by display width or as Markdown. */
+/* grid - cells of text in rows, written aligned by display width or as Markdown.
+ *
+ * Width is counted in columns of a terminal, not bytes: a model's folder may be named in
+ * any script. Cells are kept as one block of NUL-ended strings with their starts.
+ */
 #include "glue/grid.h"
 
 #include <stdarg.h>

@@ -1,5 +1,10 @@
 /* metrics - accuracy, F1, Matthews, Pearson and Spearman, equal to scikit-learn and
  * SciPy.
+ *
+ * Counts are whole numbers in doubles, exact up to 2^53 rows. Correlations divide by the
+ * largest magnitude first and take two passes, mean before products: the one-pass formula
+ * loses all digits when the mean is large against the spread, and unscaled squares of
+ * 1e-170 are zero.
  */
 #include "glue/metrics.h"
 

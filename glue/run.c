@@ -1,4 +1,18 @@
-/* run - glue run: fine-tuning over tasks and seeds as one plan that can be continued. */
+/* run - glue run: fine-tuning over tasks and seeds as one plan that can be continued.
+ *
+ * The plan is tasks x seeds, tasks outermost. Before anything runs, the command line, the
+ * data folder and the settings of every run that has already finished are checked, so
+ * that a mistake costs seconds, not the hours until it is reached. Then each run is one
+ * of
+ *
+ *   done before    its score file is there: nothing to do
+ *   cut short      its folder has checkpoints: finetune_run resumes from the newest
+ *   new            finetune_run into an empty folder
+ *
+ * and ends with its score file, written last and whole. What may differ between a plan
+ * and its continuation are the options of `immaterial`; the weights of the starting model
+ * are compared by checksum, because a path stays the same when its model is trained on.
+ */
 #include "glue/run.h"
 
 #include <assert.h>

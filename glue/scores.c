@@ -1,4 +1,20 @@
 /* scores - what fine-tunings scored, kept on disk: one small JSON file a task and seed.
+ *
+ * The file of a run, in the order it is written:
+ *
+ *   {"task": "rte", "seed": 1,
+ *    "splits": [{"split": "dev", "rows": 277, "loss": 0.69,
+ *                "score": {"accuracy": 0.55, "combined_score": 0.55,
+ *                          "one_class_predicted": false},
+ *                "majority": {...}}],          an entry for each eval split, in order
+ *    "train_rows": 2490, "max_steps": 1560, "best_step": 624,
+ *    "max_train_samples": 0, "max_eval_samples": 0, "seconds": 12.5,
+ *    "model_type": "normglue", "arch": "normformer",
+ *    "settings": {"model": "run/", "learning_rate": 1e-05, ...}}
+ *
+ * Metrics are shares of one; an undefined one is null. `settings` are the options that
+ * change scores (run.c), compared when a plan is continued. Whoever edits a file gets an
+ * error that names the member, or another score: nothing here can crash a reader.
  */
 #include "glue/scores.h"
 

@@ -1,4 +1,10 @@
-/* scoring - a task's score: which metrics its row names, and their mean. */
+/* scoring - a task's score: which metrics its row names, and their mean.
+ *
+ * The table of metrics is the one place that knows how each is called in files (Hugging
+ * Face's names, so that eval_results.json reads as theirs) and in tables, and what
+ * computes it. A new metric is a line here, a word in tasks.h and a function in
+ * metrics.c.
+ */
 #include "glue/scoring.h"
 
 #include <math.h>

@@ -1,4 +1,9 @@
-/* statistics - median and range over seeds, and the averages over tasks. */
+/* statistics - median and range over seeds, and the averages over tasks.
+ *
+ * Medians, because fine-tuning small sets fails altogether for some seeds: a mean would
+ * measure how many. An average over tasks takes each task's median first, so that tasks
+ * with different numbers of seeds weigh the same.
+ */
 #include "glue/statistics.h"
 
 #include <math.h>

@@ -1,4 +1,14 @@
-/* table - the score table: models side by side, for people or for programs. */
+/* table - the score table: models side by side, for people or for programs.
+ *
+ *   task     split  metric    rows  train rows  majority  scores                seeds
+ *   RTE      dev    accuracy   277        2490     52.71  55.96 [54.1, 57.0]        3
+ *   average  glue   9 tasks                        ...    ...
+ *
+ * A row is a metric of a split of a task that at least one model has run; a model has two
+ * columns. What a reader could take for more than it is gets a mark and a note: limited
+ * runs, files with fewer rows than the official ones, runs that predicted one class,
+ * averages over a part of their tasks.
+ */
 #include "glue/table.h"
 
 #include <math.h>

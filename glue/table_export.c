@@ -1,4 +1,9 @@
-/* table_export - the score table for programs: TSV and JSON. */
+/* table_export - the score table for programs: TSV and JSON.
+ *
+ * TSV has a line for each metric of each split, and for each average (task "average", the
+ * share of its tasks as split); undefined values are "nan". JSON is nested as the data is
+ * and has the value of every seed; undefined values are null.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,10 @@
-/* tasks - one row a GLUE task: folder, files, columns, label words, metrics, defaults. */
+/* tasks - one row a GLUE task: folder, files, columns, label words, metrics, defaults.
+ *
+ * Sources: the files themselves and the official download script for folders, headers and
+ * rows; Wang et al. 2019 (GLUE, arXiv:1804.07461) for metrics; fairseq's
+ * examples/roberta/config/finetuning for rates and batches. CoLA's train and dev files
+ * have no header: their columns are named here so that every row is written alike.
+ */
 #include "glue/tasks.h"
 
 #include <string.h>

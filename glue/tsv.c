@@ -1,4 +1,9 @@
-/* tsv - rows and fields of GLUE's tab-separated files; errors name path and line. */
+/* tsv - rows and fields of GLUE's tab-separated files; errors name path and line.
+ *
+ * Why not a CSV reader: GLUE's files hold unbalanced quotes. With quoting switched on,
+ * one swallows all lines up to the next: QNLI's dev set loses 196 of 5463 rows that way.
+ * U+2028, U+0085, form feeds and the like are text: only 0x0A ends a line.
+ */
 #include "glue/tsv.h"
 
 #include <stdlib.h>
