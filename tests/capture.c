@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "tests/support.h"
@@ -28,10 +29,13 @@ static int create(const char *path) {
 
 struct captured capture(int (*command)(int argc, char **argv), const char *input,
                         const char *const *words) {
-    const char *argv[64];
     int argc = 0, saved[3];
-    for (; words[argc]; argc++)
-        argv[argc] = words[argc];
+    while (words[argc])
+        argc++;
+    const char **argv = calloc((size_t)argc + 1, sizeof *argv);
+    assert_non_null(argv);
+    for (int i = 0; i < argc; i++)
+        argv[i] = words[i];
     const char *in = support_write("stdin", input), *out = support_path("stdout"),
                *err = support_path("stderr");
     const int files[3] = {open(in, O_RDONLY), create(out), create(err)};
@@ -42,6 +46,7 @@ struct captured capture(int (*command)(int argc, char **argv), const char *input
         capture_restore(i, saved[i]);
         close(files[i]);
     }
+    free(argv);
     c.out = support_read(out);
     c.err = support_read(err);
     return c;
