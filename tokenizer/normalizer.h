@@ -2,7 +2,9 @@
  * and lower-casing, by utf8proc, in any sequence.
  *
  * The result remembers which bytes of the source each of its bytes comes from, to the
- * granularity of what is composed together. RoBERTa and GPT-2 normalise nothing. */
+ * granularity of what is composed together. RoBERTa and GPT-2 normalise nothing. The
+ * tables are those of utf8proc's Unicode version; Hugging Face tokenizers' are older, so
+ * characters newer than Unicode 12 may differ. */
 #ifndef TOKENIZER_NORMALIZER_H
 #define TOKENIZER_NORMALIZER_H
 
