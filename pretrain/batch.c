@@ -1,4 +1,7 @@
-/* batch - masked sequences in a row, ready for the encoder and the MLM head. */
+/* batch - masked sequences in a row, ready for the encoder and the MLM head.
+ *
+ * There is no padding: sequence b is rows starts[b] .. starts[b + 1] of input_ids, and
+ * the head reads output_rows only. All arrays are taken once, for the largest batch. */
 #include "pretrain/batch.h"
 
 struct limits batch_limits(int64_t sequences, int64_t length, const struct masking *m) {

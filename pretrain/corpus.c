@@ -1,4 +1,9 @@
-/* corpus - text files of any number and size as one long row of token ids on disk. */
+/* corpus - text files of any number and size as one long row of token ids on disk.
+ *
+ * This file decides whether shards on disk can be used again, and reads them. The
+ * manifest
+ * `<name>.json` is written last, so a set of shards that a kill left half made has no
+ * manifest, or an older one whose checksum is not that of the shards. */
 #include "pretrain/corpus.h"
 
 #include <assert.h>
@@ -73,6 +78,7 @@ static const char *difference(const json_t *found, const json_t *wanted) {
 
 /* ---- reuse ---- */
 
+/* What came through a pipe cannot be compared with what will come. */
 static bool reads_stdin(const struct corpus_source *s) {
     for (int i = 0; i < s->num_files; i++)
         if (strcmp(s->files[i], "-") == 0)
@@ -227,6 +233,7 @@ enum status corpus_read(const struct corpus *c, uint64_t first, uint64_t count,
     return OK;
 }
 
+/* Shards carry the CRC of their contents, so this costs nothing. */
 uint64_t corpus_checksum(const struct corpus *c) {
     uint32_t crc = 0;
     for (int i = 0; i < c->num_shards; i++)

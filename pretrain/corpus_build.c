@@ -1,4 +1,13 @@
-/* corpus_build - text files to token shards: the work behind corpus_prepare. */
+/* corpus_build - text files to token shards: the work behind corpus_prepare.
+ *
+ * A round fills up to CHUNKS_A_THREAD chunks a thread with lines (one reader, in order),
+ * encodes the chunks in parallel (each thread with its own cache of words), then writes
+ * their ids in order. So the bytes on disk do not depend on the threads, the first error
+ * is that of the first bad line, and memory is that of one round: some MB, unless a
+ * single line is longer.
+ *
+ * Where documents begin is decided while reading, because it depends on the line before;
+ * where that is among the ids is known after encoding. */
 #include "pretrain/corpus_build.h"
 
 #include <assert.h>
@@ -50,6 +59,7 @@ struct builder {
 
 /* ---- lines into chunks ---- */
 
+/* Nothing but ASCII white space, as in the published forms of WikiText. */
 static bool is_blank(const char *line, size_t length) {
     for (size_t i = 0; i < length; i++)
         if (line[i] != ' ' && !(line[i] >= '\t' && line[i] <= '\r'))

@@ -1,4 +1,6 @@
-/* data - one of the two corpora of a pretraining, packed and ready to be masked. */
+/* data - one of the two corpora of a pretraining, packed and ready to be masked.
+ *
+ * A packing points into its corpus, so both live in one struct that stays where it is. */
 #include "pretrain/data.h"
 
 #include <inttypes.h>

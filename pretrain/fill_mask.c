@@ -1,5 +1,10 @@
 /* fill_mask - the command `normglue fill-mask`: the likeliest tokens for <mask>, with the
- * keys, scores and texts of Hugging Face's fill-mask pipeline. */
+ * keys, scores and texts of Hugging Face's fill-mask pipeline.
+ *
+ * A line is encoded with <s> and </s> around it, the encoder returns the hidden states of
+ * its masks only, and the head scores them HEAD_ROWS at a time, so that its logits stay
+ * small. Scores are softmax over the whole vocabulary. Lines are answered one by one;
+ * output is flushed whenever the next line is not there yet. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,6 +66,7 @@ struct filler {
 
 /* ---- the model ---- */
 
+/* A missing head would start with random weights, which is right for training only. */
 static enum status check_head(const char *directory, struct error *err) {
     char path[PATH_BYTES];
     struct safetensors file;

@@ -36,7 +36,11 @@ struct job {
     char fingerprint[96], source[PATH_BYTES]; /* source: where --model's weights are */
 };
 
-/* ---- steps ---- */
+/* ---- steps ----
+ *
+ * Step s (from 1), micro-batch m, sequence i is place ((s - 1) accumulation + m) batch +
+ * i of an endless row: epoch after epoch, each in an order of its own. An epoch's last
+ * batch goes on with the next epoch, so every step has the same number of sequences. */
 
 /* Place `at` of the endless row of shuffled epochs. */
 static enum status add_training_sequence(struct job *j, uint64_t at, uint32_t number,
@@ -112,7 +116,10 @@ static enum status evaluate(void *self, int64_t step, struct trainer_metrics *ou
     return OK;
 }
 
-/* ---- before the data: options, tokenizer, output ---- */
+/* ---- before the data: options, tokenizer, output ----
+ *
+ * All that can be wrong with the options is found before the text is read, which can take
+ * hours. */
 
 static bool has_valid(const struct job *j) { return j->o->valid.count > 0; }
 
@@ -248,7 +255,10 @@ static void set_steps(struct job *j) {
                j->unigram.num_targets, j->unigram.loss, exp(j->unigram.loss));
 }
 
-/* ---- the model ---- */
+/* ---- the model ----
+ *
+ * Two allocations for the whole run: the parameters with their gradients and moments, and
+ * one arena for activations and batches, measured for the largest batch. */
 
 static void layout(struct job *j, struct limits limits) {
     masked_lm_layout(&j->model, &j->arena, limits, limits.output_rows, true);
@@ -299,6 +309,9 @@ static enum status write_model_files(void *self, const char *directory,
     return tokenizer_save(j->tokenizer, directory, err);
 }
 
+/* What must be the same when a run is resumed: the contents of the data, the weights it
+ * began with, and the options that decide what is learnt. Each has a checksum of its own,
+ * so that the error tells which of them differs. */
 static enum status set_fingerprint(struct job *j, struct error *err) {
     uint32_t options, weights = 0;
     const uint64_t data[] = {corpus_checksum(&j->train.corpus),

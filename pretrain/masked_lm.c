@@ -1,4 +1,7 @@
-/* masked_lm - an encoder with its MLM head and their memory. */
+/* masked_lm - an encoder with its MLM head and their memory.
+ *
+ * Declaration order is that of the parameters in memory and of their random initial
+ * values: encoder first, then head. The head's decoder is the encoder's word table. */
 #include "pretrain/masked_lm.h"
 
 #include <inttypes.h>

@@ -1,4 +1,8 @@
-/* masking - chooses the tokens that the model must guess. */
+/* masking - chooses the tokens that the model must guess.
+ *
+ * Three kinds of draws, told apart by an index of the address: how many targets (one a
+ * sequence), whether a token is one (one a token), what stands in its place (two a
+ * token). The address never holds a place in memory or in a batch. */
 #include "pretrain/masking.h"
 
 #include <assert.h>

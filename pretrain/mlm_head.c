@@ -1,4 +1,13 @@
-/* mlm_head - hidden states of masked rows to vocabulary logits and loss. */
+/* mlm_head - hidden states of masked rows to vocabulary logits and loss.
+ *
+ * Forward, for R rows rounded up (extra rows are zero on the way in):
+ *
+ *   dense_out = x W^T + b;  activated = gelu(dense_out);  normed = norm(activated)
+ *   logits = normed E^T + bias                                   piece by piece
+ *
+ * Backward: the loss leaves softmax - onehot in the logits of a piece; its product with E
+ * is that piece's dnormed, its product with normed goes to E's gradient at once, so that
+ * no logits are kept. Then norm, GELU and dense run back in place over all rows. */
 #include "pretrain/mlm_head.h"
 
 #include <assert.h>

@@ -1,4 +1,7 @@
-/* options - the rows of `normglue pretrain`. */
+/* options - the rows of `normglue pretrain`.
+ *
+ * The arrangement's switches are rows made from encoder/config's own table, so that a
+ * switch added there is an option here. */
 #include "pretrain/options.h"
 
 #include <float.h>

@@ -1,4 +1,9 @@
-/* packing - cuts a corpus into sequences of at most `length` tokens. */
+/* packing - cuts a corpus into sequences of at most `length` tokens.
+ *
+ * Sentence modes read the row once, from </s> to </s>. A </s> right after another one is
+ * a blank line: it is no sentence, it marks the end of a document. Only the place where
+ * each sequence begins is kept; reading one out repeats the same rules from there, so
+ * packer and reader must agree: copy_window() is the mirror image of pack_window(). */
 #include "pretrain/packing.h"
 
 #include <assert.h>
@@ -58,6 +63,7 @@ static enum status begin_sequences(struct packer *k, uint64_t first, uint64_t n,
     return OK;
 }
 
+/* A sentence of n tokens (with its </s>) joins the open sequence, or begins the next. */
 static enum status add_sentence(struct packer *k, uint64_t n, struct error *err) {
     struct packing *p = k->p;
     const bool crosses = k->broken && k->filled > 1;
@@ -85,6 +91,7 @@ static enum status pack_window(struct packer *k, const int32_t *ids, uint64_t fi
     return OK;
 }
 
+/* The row in windows: sentences may cross them, `sentence` remembers where they began. */
 static enum status pack_sentences(struct packing *p, struct error *err) {
     struct packer k = {.p = p, .filled = 1};
     int32_t ids[WINDOW];

@@ -1,4 +1,5 @@
-/* pretrain - the command `normglue pretrain`. */
+/* pretrain - the command `normglue pretrain`: options in, a plan on stderr, one line of
+ * results on stdout. */
 #include "pretrain/pretrain.h"
 
 #include <math.h>

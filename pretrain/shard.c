@@ -1,4 +1,8 @@
-/* shard - one file of token ids: written once, then mapped. */
+/* shard - one file of token ids: written once, then mapped.
+ *
+ * The header is written twice: as zeros first, to hold its place, and at the end with the
+ * counts and the checksum. Until then the file has a temporary name, so no reader ever
+ * sees a shard without its counts. */
 #include "pretrain/shard.h"
 
 #include <assert.h>

@@ -1,4 +1,7 @@
-/* unigram - what guessing by frequency alone would score. */
+/* unigram - what guessing by frequency alone would score.
+ *
+ * The best a model can do that ignores the context. Small models sit on this plateau
+ * first; a validation loss beside it shows whether they have left. */
 #include "pretrain/unigram.h"
 
 #include <math.h>
@@ -25,6 +28,7 @@ static enum status measure_train(const struct corpus *train, const struct maskin
     return OK;
 }
 
+/* `space` holds three arrays of a sequence's length. */
 static enum status measure_valid(const struct packing *valid, const struct masking *m,
                                  struct rng stream, const double *log_p, int32_t *space,
                                  struct unigram_result *result, struct error *err) {

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "base/json_file.h"
+#include "encoder/checkpoint.h"
+#include "encoder/encoder.h"
 #include "pretrain/pretrain.h"
 #include "tests/capture.h"
 #include "tests/pretrain_data.h"
@@ -194,12 +196,54 @@ static void bad_lines_are_named(void **state) {
     free(directory);
 }
 
+static void assert_refused(const char *directory, const char *sentence) {
+    struct captured c = fill(directory, "1", "<mask>\n");
+    struct error err = {.status = (enum status)c.code};
+    snprintf(err.text, sizeof err.text, "%s", c.err.data);
+    support_assert_error(&err, ERR_INPUT, sentence);
+    assert_int_equal(c.out.length, 0);
+    captured_free(&c);
+}
+
+static void a_missing_model_is_refused(void **state) {
+    (void)state;
+    assert_refused(support_path("nowhere"), "*nowhere*");
+}
+
+/* The encoder alone, as a RobertaModel directory. */
 static void a_model_without_head_is_refused(void **state) {
     (void)state;
-    const char *const missing = support_path("nowhere");
-    struct captured c = fill(missing, "1", "<mask>\n");
-    assert_int_equal(c.code, ERR_INPUT);
-    captured_free(&c);
+    struct error err;
+    struct config config;
+    struct device *device;
+    struct encoder *encoder;
+    struct parameters parameters = {0};
+    char *directory = model_directory("fill-mask-postln");
+    SUPPORT_OK(config_read(&config, directory, &err), err);
+    SUPPORT_OK(device_open(&device, 1, NULL, &err), err);
+    SUPPORT_OK(encoder_declare(&encoder, &config, device, &parameters, &err), err);
+    SUPPORT_OK(parameters_allocate(&parameters, false, &err), err);
+    SUPPORT_OK(checkpoint_write_parameters(directory, &parameters, &err), err);
+    encoder_free(encoder);
+    parameters_free(&parameters);
+    device_close(device);
+    assert_refused(directory, "*: expected a model with an MLM head (lm_head.\\*)*");
+    free(directory);
+}
+
+/* Case F08: the vocabulary is larger than the word table. */
+static void a_larger_vocabulary_is_refused(void **state) {
+    (void)state;
+    char *directory = model_directory("fill-mask-postln");
+    char command[1024];
+    snprintf(command, sizeof command,
+             "sed -i 's/\"vocab_size\": 2000/\"vocab_size\": 1990/' %s/config.json",
+             directory);
+    assert_int_equal(support_run(command, NULL, NULL), 0);
+    assert_refused(directory,
+                   "*: the tokenizer's largest id is 1999, but the model's "
+                   "vocab_size is 1990*");
+    free(directory);
 }
 
 int main(int argc, char **argv) {
@@ -211,7 +255,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(all_candidates_of_many_masks_add_up),
         cmocka_unit_test(an_answer_comes_before_the_next_line),
         cmocka_unit_test(bad_lines_are_named),
+        cmocka_unit_test(a_missing_model_is_refused),
         cmocka_unit_test(a_model_without_head_is_refused),
+        cmocka_unit_test(a_larger_vocabulary_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
