@@ -54,6 +54,10 @@ int64_t reader_line_number(const struct reader *r); /* of the last line, from 1 
  * progress. */
 uint64_t reader_bytes(const struct reader *r);
 uint64_t reader_total(const struct reader *r);
+/* Opens and closes each file, so that a missing one is told before work begins. *total:
+ * their sizes on disk together, 0 when one is unknown (stdin). */
+enum status reader_check(const char *const *paths, int path_count, uint64_t *total,
+                         struct error *err) MUST_CHECK;
 const char *reader_path(const struct reader *r);
 void reader_close(struct reader *r);
 

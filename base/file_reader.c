@@ -246,3 +246,21 @@ void reader_close(struct reader *r) {
     free(r->path);
     free(r);
 }
+
+enum status reader_check(const char *const *paths, int path_count, uint64_t *total,
+                         struct error *err) {
+    bool is_known = true;
+    *total = 0;
+    for (int i = 0; i < path_count; i++) {
+        is_known = is_known && strcmp(paths[i], "-") != 0;
+        if (strcmp(paths[i], "-") == 0) /* opening reads its first bytes */
+            continue;
+        struct reader *reader;
+        TRY(reader_open(&reader, paths[i], err));
+        *total += reader_total(reader);
+        reader_close(reader);
+    }
+    if (!is_known)
+        *total = 0;
+    return OK;
+}

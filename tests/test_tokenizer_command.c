@@ -265,6 +265,49 @@ static void decoding_what_was_encoded_gives_the_text_back(void **state) {
     }
 }
 
+/* A vocabulary with tabs, carriage returns, newlines and U+00A0 in its tokens is saved
+ * and read back whole. */
+static void a_tokenizer_of_whitespace_reads_its_own_files(void **state) {
+    (void)state;
+    const char *folder = support_path("white"), *file = DATA "corpus_crlf.txt.gz";
+    struct captured made = RUN("", "train", "--vocab-size=400", "--output", folder, file,
+                               support_write("nbsp.txt",
+                                             "\xc2\xa0\xc2\xa0\t\n\xc2\xa0"
+                                             "\xc2\xa0\t\n\n"));
+    assert_ran(&made);
+    struct captured ids = RUN("", "encode", "--tokenizer", folder, file);
+    assert_ran(&ids);
+    const char *kept = support_write_bytes("white.ids", ids.out.data, ids.out.length);
+    struct captured back = RUN("", "decode", "--tokenizer", folder, kept);
+    assert_ran(&back);
+    struct buffer text = read_gzip(file);
+    assert_int_equal(back.out.length, text.length);
+    assert_memory_equal(back.out.data, text.data, text.length);
+    buffer_free(&text);
+    captured_free(&made);
+    captured_free(&ids);
+    captured_free(&back);
+}
+
+static void bytes_that_are_no_utf8_are_kept_or_replaced_with_a_notice(void **state) {
+    (void)state;
+    static const char *const modes[][2] = {{"--invalid-utf8=bytes", "kept as bytes"},
+                                           {"--invalid-utf8=replace", "read as U+FFFD"}};
+    const char *file = support_write("mixed.txt",
+                                     "a\xff"
+                                     "b\n\xfe\n");
+    for (int i = 0; i < 2; i++) {
+        struct captured c = RUN("", "train", "--overwrite", "--vocab-size=300",
+                                modes[i][0], "--output", support_path("mixed"), file);
+        assert_ran(&c);
+        assert_non_null(strstr(c.err.data,
+                               "mixed.txt: byte 1 is no UTF-8; 2 such places "
+                               "were "));
+        assert_non_null(strstr(c.err.data, modes[i][1]));
+        captured_free(&c);
+    }
+}
+
 static const struct {
     const char *words[8], *input, *output;
 } encodings[] = {
@@ -372,6 +415,8 @@ int main(void) {
         cmocka_unit_test(a_wrong_command_gets_one_sentence_and_its_exit_code),
         cmocka_unit_test(overwrite_replaces_only_the_tokenizers_files),
         cmocka_unit_test(decoding_what_was_encoded_gives_the_text_back),
+        cmocka_unit_test(a_tokenizer_of_whitespace_reads_its_own_files),
+        cmocka_unit_test(bytes_that_are_no_utf8_are_kept_or_replaced_with_a_notice),
         cmocka_unit_test(encoding_prints_what_was_asked),
         cmocka_unit_test(threads_do_not_change_the_order_of_the_lines),
         cmocka_unit_test(lines_before_a_bad_one_are_still_printed),

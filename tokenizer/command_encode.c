@@ -2,9 +2,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/options.h"
 #include "base/progress.h"
+#include "base/terminal.h"
 #include "tokenizer/command.h"
 #include "tokenizer/encoding.h"
 #include "tokenizer/line_batch.h"
@@ -41,8 +43,8 @@ static const struct option table[] = {
      "what is no UTF-8: an error, U+FFFD, or bytes as they are", false},
     {"threads", OPTION_INTEGER, FIELD(threads), "0", 0, 4096, NULL, run_group,
      "threads; 0 = as many as the process may use", false},
-    {"progress", OPTION_CHOICE, FIELD(progress), "never", 0, 0, PROGRESS_WORDS, run_group,
-     "progress bar; auto = on a terminal", false},
+    {"progress", OPTION_CHOICE, FIELD(progress), "auto", 0, 0, PROGRESS_WORDS, run_group,
+     "progress bar; auto = on a terminal that the result does not go to", false},
     {NULL, OPTION_FLAG, 0, NULL, 0, 0, NULL, NULL, NULL, false},
 };
 
@@ -61,6 +63,8 @@ static const struct command command = {
     .options = table,
     .operands = "FILE",
 };
+
+enum { DIGITS = 11 }; /* of an id, with the space after it */
 
 /* One thread's part of a batch. */
 struct part {
@@ -140,15 +144,17 @@ static enum status encode_ids(struct part *p, const struct batch_line *line,
     return OK;
 }
 
-/* Appends a number >= 0 and a space. */
-static enum status add_number(struct buffer *out, int32_t number, struct error *err) {
-    char digits[12];
-    size_t at = sizeof digits;
-    digits[--at] = ' ';
+/* Writes a number >= 0 and a space; what follows them. */
+static char *put_number(char *to, int32_t number) {
+    char digits[DIGITS];
+    int count = 0;
     do
-        digits[--at] = (char)('0' + number % 10);
+        digits[count++] = (char)('0' + number % 10);
     while ((number /= 10) > 0);
-    return buffer_add(out, digits + at, sizeof digits - at, err);
+    while (count > 0)
+        *to++ = digits[--count];
+    *to++ = ' ';
+    return to;
 }
 
 /* Puts a newline for the last space, or nothing if the line of text had none. */
@@ -162,8 +168,11 @@ static enum status end_line(struct part *p, const struct batch_line *line,
 static enum status write_ids(struct part *p, const struct batch_line *line,
                              struct error *err) {
     TRY(encode_ids(p, line, err));
+    TRY(buffer_reserve(&p->out, p->ids.count * DIGITS, err));
+    char *to = p->out.data + p->out.length;
     for (size_t i = 0; i < p->ids.count; i++)
-        TRY(add_number(&p->out, p->ids.items[i], err));
+        to = put_number(to, p->ids.items[i]);
+    p->out.length = (size_t)(to - p->out.data);
     return end_line(p, line, err);
 }
 
@@ -182,11 +191,10 @@ static enum status write_binary(struct part *p, const struct batch_line *line,
                                 struct error *err) {
     size_t width = command_id_width(p->job->options->format);
     TRY(encode_ids(p, line, err));
-    for (size_t i = 0; i < p->ids.count; i++) {
-        uint32_t id = (uint32_t)p->ids.items[i];
-        unsigned char bytes[4] = {id & 0xFF, id >> 8 & 0xFF, id >> 16 & 0xFF, id >> 24};
-        TRY(buffer_add(&p->out, bytes, width, err));
-    }
+    TRY(buffer_reserve(&p->out, p->ids.count * width, err));
+    for (size_t i = 0; i < p->ids.count; i++)
+        for (size_t byte = 0; byte < width; byte++)
+            p->out.data[p->out.length++] = (char)(p->ids.items[i] >> 8 * byte & 0xFF);
     return OK;
 }
 
@@ -347,6 +355,17 @@ static enum status check_tokenizer(const struct encode_job *job, struct error *e
     return OK;
 }
 
+static enum status open_progress(struct encode_job *job, struct error *err) {
+    enum progress_mode mode = progress_mode_named(job->options->progress);
+    uint64_t total;
+    TRY(reader_check(job->batch.paths, job->batch.path_count, &total, err));
+    if (mode == PROGRESS_AUTO &&
+        (isatty(STDOUT_FILENO) || !terminal_is_smart(STDERR_FILENO)))
+        mode = PROGRESS_NEVER;
+    job->progress = progress_open(mode, "encoding", "bytes", total);
+    return OK;
+}
+
 static enum status open_job(struct encode_job *job, const struct option_list *files,
                             struct error *err) {
     static const char *const stdin_only[] = {"-"};
@@ -370,9 +389,7 @@ static enum status open_job(struct encode_job *job, const struct option_list *fi
         if (!job->parts[i].cache)
             return error_set(err, ERR_MEMORY, "out of memory for a tokenizer's cache");
     }
-    job->progress =
-        progress_open(progress_mode_named(o->progress), "encoding", "bytes", 0);
-    return OK;
+    return open_progress(job, err);
 }
 
 static void close_job(struct encode_job *job) {

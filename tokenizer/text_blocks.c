@@ -6,28 +6,11 @@
 enum { BLOCK_BYTES = 1 << 18 };
 static const size_t MOST_BYTES = (size_t)1 << 30;
 
-static enum status measure(struct text_blocks *b, struct error *err) {
-    bool is_known = true;
-    for (int i = 0; i < b->path_count; i++) {
-        if (strcmp(b->paths[i], "-") == 0) {
-            is_known = false;
-            continue;
-        }
-        struct reader *reader;
-        TRY(reader_open(&reader, b->paths[i], err));
-        b->bytes_total += reader_total(reader);
-        reader_close(reader);
-    }
-    if (!is_known)
-        b->bytes_total = 0;
-    return OK;
-}
-
 enum status text_blocks_open(struct text_blocks *b, const char *const *paths,
                              int path_count, struct error *err) {
     *b = (struct text_blocks){.paths = paths, .path_count = path_count};
     pthread_mutex_init(&b->lock, NULL);
-    return measure(b, err);
+    return reader_check(paths, path_count, &b->bytes_total, err);
 }
 
 void text_blocks_close(struct text_blocks *b) {
