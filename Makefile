@@ -122,6 +122,8 @@ style: $(BUILD)/normglue | $(BUILD)/.deps-style
 docs: normglue
 	@sh tests/docs.sh
 
+$(BUILD)/encoder/modelling.o: $(wildcard encoder/modelling/*.py)
+
 clean:
 	rm -rf build normglue
 

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json_file.h"
 #include "encoder/field.h"
+#include "encoder/modelling.h"
 
 /* What transformers calls the arrangements. */
 static const struct {
@@ -235,6 +236,8 @@ static enum status add_architecture(struct buffer *out, const struct config *c,
             class_name = model_types[i].class_name;
     TRY(buffer_print(out, err, "{\n  \"architectures\": [\n    \"%s%s%s\"\n  ],\n",
                      class_name, strcmp(task_head, "Model") ? "For" : "", task_head));
+    if (modelling_is_needed(c))
+        TRY(buffer_print(out, err, "  \"auto_map\": %s,\n", modelling_auto_map));
     return buffer_print(out, err,
                         "  \"model_type\": \"%s\",\n  \"arch\": \"%s\",\n"
                         "  \"hidden_act\": \"gelu\",\n",
@@ -292,6 +295,8 @@ enum status config_write(const struct config *c, const char *directory,
     char path[PATH_BYTES];
     struct buffer out = {0};
     enum status status = add_all(&out, c, task_head, err);
+    if (status == OK && modelling_is_needed(c))
+        status = modelling_write(directory, err);
     if (status == OK)
         status = file_join(path, directory, "config.json", err);
     if (status == OK)
