@@ -8,8 +8,10 @@ shift
 logs=$build/test-logs
 rm -rf "$logs"
 mkdir -p "$logs"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
 
-export LIMIT="${LIMIT:-300}" CMOCKA_MESSAGE_OUTPUT=TAP logs
+export LIMIT="${LIMIT:-300}" CMOCKA_MESSAGE_OUTPUT=TAP logs scratch
 # Programs share the cores: waiting threads must sleep, not spin.
 export OMP_WAIT_POLICY=passive
 export ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1
@@ -18,6 +20,8 @@ export UBSAN_OPTIONS=print_stacktrace=1
 printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} sh -c '
     name=$(basename {})
     log=$logs/$name
+    export TMPDIR=$scratch/$name
+    mkdir "$TMPDIR"
     start=$(date +%s)
     timeout -k 5 "$LIMIT" ./{} >"$log" 2>&1 </dev/null
     code=$?
@@ -25,10 +29,13 @@ printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} sh -c '
     passed=$(grep -ac "^ok [0-9]* " "$log")
     [ $code = 124 ] && echo "# not done after $LIMIT s" >>"$log"
     [ $code != 0 ] && [ "$failed" = 0 ] && failed=1
+    # Reports of sanitizers may be in files that a test had its stderr redirected to.
+    [ $code = 0 ] || grep -rhaE -A 8 "runtime error|Sanitizer" "$TMPDIR" >>"$log"
     echo "$passed $failed" >"$log.count"
     echo "$name: $passed passed, $failed failed, $(($(date +%s) - start)) s"
     [ "$failed" = 0 ] || grep -av "^ok " "$log" | sed "s/^/  $name: /"
     [ "$code" = 0 ] || echo "  $name: exit code $code"
+    rm -rf "$TMPDIR"
     exit 0'
 
 cat "$logs"/*.count |
