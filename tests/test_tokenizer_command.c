@@ -27,6 +27,12 @@ static void assert_ran(struct captured *c) {
         fail_msg("exit code %d: %s", c->code, c->err.data);
 }
 
+/* A path that outlives the next calls of support. */
+static const char *keep(char kept[PATH_BYTES], const char *path) {
+    snprintf(kept, PATH_BYTES, "%s", path);
+    return kept;
+}
+
 static struct buffer read_gzip(const char *path) {
     struct buffer out = {0};
     struct reader *reader;
@@ -269,7 +275,9 @@ static void decoding_what_was_encoded_gives_the_text_back(void **state) {
  * and read back whole. */
 static void a_tokenizer_of_whitespace_reads_its_own_files(void **state) {
     (void)state;
-    const char *folder = support_path("white"), *file = DATA "corpus_crlf.txt.gz";
+    char kept_folder[PATH_BYTES];
+    const char *folder = keep(kept_folder, support_path("white"));
+    const char *file = DATA "corpus_crlf.txt.gz";
     struct captured made = RUN("", "train", "--vocab-size=400", "--output", folder, file,
                                support_write("nbsp.txt",
                                              "\xc2\xa0\xc2\xa0\t\n\xc2\xa0"
@@ -293,9 +301,9 @@ static void bytes_that_are_no_utf8_are_kept_or_replaced_with_a_notice(void **sta
     (void)state;
     static const char *const modes[][2] = {{"--invalid-utf8=bytes", "kept as bytes"},
                                            {"--invalid-utf8=replace", "read as U+FFFD"}};
-    const char *file = support_write("mixed.txt",
-                                     "a\xff"
-                                     "b\n\xfe\n");
+    static const char text[] = {'a', (char)0xff, 'b', '\n', (char)0xfe, '\n', 0};
+    char kept[PATH_BYTES];
+    const char *file = keep(kept, support_write("mixed.txt", text));
     for (int i = 0; i < 2; i++) {
         struct captured c = RUN("", "train", "--overwrite", "--vocab-size=300",
                                 modes[i][0], "--output", support_path("mixed"), file);

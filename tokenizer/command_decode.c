@@ -52,6 +52,8 @@ struct decoder {
 
 /* Decodes the first `count` ids to stdout and drops them. */
 static enum status write_ids(struct decoder *d, size_t count, struct error *err) {
+    if (count == 0)
+        return OK;
     buffer_clear(&d->text);
     TRY(tokenizer_decode(d->tokenizer, d->ids.items, count,
                          d->options->skip_special_tokens, &d->text, err));
