@@ -1,13 +1,26 @@
 /* bpe_train - learns a byte-level BPE vocabulary from counted words.
  *
+ * The method is that of Sennrich, Haddow and Birch, "Neural Machine Translation of Rare
+ * Words with Subword Units" (2016), with the ties and limits of Hugging Face tokenizers.
+ *
  * All words of two bytes or more lie end to end in `slots`, one a byte, an EDGE between
  * them. A token of n bytes at slot p is written at p and at p + n - 1, so both neighbours
- * are found without links. A pair keeps the list of its places from birth, in rising
- * order; no place is ever added later, and a place that another merge took is recognised
- * by its tokens. So nothing is updated when a pair loses occurrences: it is counted again
- * when it reaches the head of the queue (an upper bound is enough until then), and no
- * table of pairs is needed: the pairs that a merge makes all contain the new token and
- * are collected in two arrays by the id of the other one. */
+ * are found without links:
+ *
+ *   slot    0     1    2    3    4    5     6    7    8
+ *   byte          t    h    e    r    e          i    t
+ *   token  EDGE  the  ...  the  re   re   EDGE   it   it  ...    (after four merges)
+ *
+ * A pair keeps the list of its places from birth, in rising order. A place is never added
+ * later: a new pair holds the token just made, so all its places are made with it. A
+ * place that another merge took shows it by its tokens. So nothing is updated when a
+ * pair loses occurrences: its count is an upper bound until it reaches the head of the
+ * queue, where it is counted again, and merged only if it kept its place. No table of
+ * pairs is needed either: the pairs that a merge makes are collected in two arrays by the
+ * id of the token before and after the new one.
+ *
+ * Each merge visits the places of its pair twice and their neighbours; a merged place is
+ * gone for good, so all merges together touch each slot a few times. */
 #include "tokenizer/bpe_train.h"
 
 #include <assert.h>

@@ -1,4 +1,8 @@
-/* command_decode - normglue tokenizer decode. */
+/* command_decode - normglue tokenizer decode.
+ *
+ * Ids as text are decoded a line at a time. Binary ids are one text of any length: they
+ * are decoded in stretches that end before a token that begins a word, so that no
+ * character made of several tokens is cut. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

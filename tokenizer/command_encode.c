@@ -1,4 +1,8 @@
-/* command_encode - normglue tokenizer encode. */
+/* command_encode - normglue tokenizer encode.
+ *
+ * Batches of lines are shared out to threads, each of which writes its part of the result
+ * into memory; the parts go to stdout in the order of the lines. A bad line stops the
+ * run after the lines before it are out. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

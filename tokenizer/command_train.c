@@ -1,4 +1,7 @@
-/* command_train - normglue tokenizer train. */
+/* command_train - normglue tokenizer train.
+ *
+ * What can be refused is refused before any text is read: options, sizes, the output
+ * folder, missing files. Files are written at the end only, each whole or not at all. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>

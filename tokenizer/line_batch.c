@@ -1,4 +1,7 @@
-/* line_batch - lines of several files in reading order, a batch at a time. */
+/* line_batch - lines of several files in reading order, a batch at a time.
+ *
+ * A batch is large enough to keep threads busy and small enough to stay in the cache. On
+ * a pipe it ends where nothing more has arrived yet, so that a filter answers at once. */
 #include "tokenizer/line_batch.h"
 
 #include <stdlib.h>

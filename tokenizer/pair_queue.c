@@ -1,4 +1,8 @@
-/* pair_queue - candidate pairs of BPE training, most frequent first. */
+/* pair_queue - candidate pairs of BPE training, most frequent first.
+ *
+ * Most pairs are rare and are never asked for. They cost one push to a list; only when
+ * the level comes down to their count are they put in order. The heap, which holds what
+ * is at or above the level, so stays small enough for the first cache. */
 #include "tokenizer/pair_queue.h"
 
 #include <stdlib.h>

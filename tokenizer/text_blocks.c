@@ -1,4 +1,13 @@
-/* text_blocks - files as a stream of blocks that can be pre-tokenised on their own. */
+/* text_blocks - files as a stream of blocks that can be pre-tokenised on their own.
+ *
+ * Why a block may end before such a space: what stands before it, a letter or digit, ends
+ * its pre-token there whatever follows, because a space is in no run of letters or
+ * digits; no contraction holds one; and as no whitespace precedes it, no rule looks at
+ * what follows a run of spaces. The space itself joins the letter behind it, which is
+ * what it does at the start of a text too. UTF-8 is never cut, all three being ASCII.
+ *
+ * Reading is done under the lock by the thread that asks, so the others go on counting
+ * while one reads or unpacks. */
 #include "tokenizer/text_blocks.h"
 
 #include <string.h>

@@ -1,5 +1,11 @@
 /* word_count - the pre-tokens of text files and how often each occurs, counted by
- * several threads. */
+ * several threads.
+ *
+ * A thread takes a block, checks its UTF-8, rewrites it where the options ask for it
+ * (U+FFFD, normal form, prefix spaces: all of them within a line), cuts it and counts
+ * into a table of its own; the tables are added up at the end. Sums do not depend on who
+ * counted what, and of several errors that of the earliest block is told: blocks before
+ * it were all given out before, and their threads finish them. */
 #include "tokenizer/word_count.h"
 
 #include <pthread.h>
