@@ -1,0 +1,25 @@
+/* reference - the encoder once more, in double precision and plain loops, every row
+ * computed: what the fast one and finite differences are compared with. */
+#ifndef TESTS_REFERENCE_H
+#define TESTS_REFERENCE_H
+
+#include "encoder/encoder.h"
+
+struct reference {
+    const struct config *config;
+    const struct parameters *parameters; /* names and shapes */
+    double **values;                     /* of each row, owned */
+};
+
+/* Copies the parameters' values. */
+void reference_open(struct reference *r, const struct config *config,
+                    const struct parameters *parameters);
+void reference_close(struct reference *r);
+/* Row of the named parameter in `values`; -1 when there is none. */
+int reference_find(const struct reference *r, const char *format, ...) PRINTF_LIKE(2, 3);
+/* Hidden states of batch->output_rows (num_output_rows, D) into `output`. Dropout draws
+ * the masks that the encoder draws. */
+void reference_forward(const struct reference *r, const struct batch *batch,
+                       struct pass pass, double *output);
+
+#endif

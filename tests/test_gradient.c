@@ -1,0 +1,242 @@
+/* test_gradient - every arrangement of the table, and all switches at once, against the
+ * double-precision reference: outputs, and gradients by finite differences, with dropout
+ * on and sequences of mixed lengths.
+ *
+ * Bounds: outputs 2e-5 of the largest; a gradient 1e-4 of the largest entry of its tensor
+ * plus 2e-6 of the model's (a key's bias has gradient zero in exact arithmetic). */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "encoder/encoder.h"
+#include "encoder/norm.h"
+#include "tests/reference.h"
+#include "tests/support.h"
+
+enum { SAMPLES = 3 }; /* entries of each parameter that are checked */
+
+/* Lengths 7, 1, 12, 4; the head reads some rows only, none of the third sequence. */
+static int32_t ids[] = {0, 5, 6, 7, 8, 9, 2, 2, 0, 11, 12, 13,
+                        5, 5, 5, 3, 4, 6, 7, 2, 0, 30, 29, 2};
+static const int32_t starts[] = {0, 7, 8, 20, 24};
+static const uint32_t numbers[] = {3, 0, 70000, 9};
+static const int32_t some_rows[] = {0, 3, 4, 7, 20, 22};
+static int32_t all_rows[24];
+enum { TOKENS = 24, WIDTH = 16 };
+
+static const struct batch some = {4, TOKENS, ids, starts, numbers, some_rows, 6};
+static const struct batch all = {4, TOKENS, ids, starts, numbers, all_rows, TOKENS};
+static const struct pass train = {.train = true, .seed = 7, .step = 3};
+
+/* Rows beside the table: what no preset combines. Read as option text. */
+static const struct {
+    const char *name, *arch, *switches;
+} mixtures[] = {
+    {"everything", "postln",
+     "pre_norm=1 mid_norm=both out_norm=both head_scale=pre_proj resid_gain=both "
+     "resid_alpha=1.3 bottom_skip=1 dual_stream=0.7 dual_out=0.6 final_norm=1 "
+     "final_eps=1e-6"},
+    {"everything_post_proj_rms", "postln",
+     "pre_norm=1 mid_norm=both out_norm=both head_scale=post_proj resid_gain=both "
+     "resid_alpha=0.8 bottom_skip=1 dual_stream=1.2 final_norm=1 norm=rms norm_aux=rms"},
+    {"no_affine", "preln", "norm_affine=none embed_norm=0"},
+    {"gain_only", "postln", "norm_affine=gain norm_aux=rms"},
+    {"post_proj_without_norm", "preln", "head_scale=post_proj resid_gain=both"},
+};
+
+struct model {
+    struct config config;
+    struct device *device;
+    struct parameters parameters;
+    struct encoder *encoder;
+    struct arena arena;
+};
+
+static void set_switches(struct config *c, const char *switches) {
+    struct error err;
+    char text[512], *rest = text;
+    snprintf(text, sizeof text, "%s", switches);
+    for (char *word; (word = strtok_r(rest, " ", &rest));) {
+        char *value = strchr(word, '=');
+        assert_non_null(value);
+        *value++ = 0;
+        SUPPORT_OK(config_set_switch(c, word, value, &err), err);
+    }
+}
+
+/* Values that leave no gradient small: gains about 1, weights about 0.3. */
+static void fill(struct parameters *p) {
+    for (int i = 0; i < p->count; i++) {
+        struct parameter *row = p->rows[i];
+        const struct rng r = rng_stream(5, RNG_TEST, (uint32_t)i, 0);
+        for (size_t j = 0; j < row->count; j++) {
+            const struct rng_block b = rng_draw(r, (uint32_t)j, 0, 0, 0);
+            float normal[2];
+            rng_normal(b.word[0], b.word[1], normal);
+            row->value[j] = 0.3f * normal[0] + (row->init == PARAMETER_ONE);
+        }
+    }
+}
+
+static void model_open(struct model *m, const char *arch, const char *switches) {
+    struct error err;
+    struct arena measure = {0};
+    const struct limits limits = {40, 6, 18, 40};
+    *m = (struct model){0};
+    config_default(&m->config);
+    m->config.num_hidden_layers = 2;
+    m->config.hidden_size = WIDTH;
+    m->config.num_attention_heads = 2;
+    m->config.intermediate_size = 24;
+    m->config.vocab_size = 31;
+    m->config.max_position_embeddings = 20;
+    m->config.hidden_dropout_prob = 0.2;
+    m->config.attention_probs_dropout_prob = 0.15;
+    SUPPORT_OK(config_set_arch(&m->config, arch, &err), err);
+    set_switches(&m->config, switches);
+    SUPPORT_OK(config_check(&m->config, &err), err);
+    SUPPORT_OK(device_open(&m->device, 2, NULL, &err), err);
+    SUPPORT_OK(encoder_declare(&m->encoder, &m->config, m->device, &m->parameters, &err),
+               err);
+    SUPPORT_OK(parameters_allocate(&m->parameters, true, &err), err);
+    fill(&m->parameters);
+    encoder_layout(m->encoder, &measure, limits, true);
+    SUPPORT_OK(arena_open(&m->arena, measure.used, &err), err);
+    encoder_layout(m->encoder, &m->arena, limits, true);
+}
+
+static void model_close(struct model *m) {
+    arena_close(&m->arena);
+    encoder_free(m->encoder);
+    parameters_free(&m->parameters);
+    device_close(m->device);
+}
+
+/* The loss is the sum of output times these. */
+static double weight_of(int64_t i) { return sin(1.7 * (double)i + 0.3); }
+
+static double reference_loss(const struct reference *r, const struct batch *batch) {
+    double output[TOKENS * WIDTH], sum = 0;
+    reference_forward(r, batch, train, output);
+    for (int64_t i = 0; i < batch->num_output_rows * WIDTH; i++)
+        sum += weight_of(i) * output[i];
+    return sum;
+}
+
+static void check_outputs(const char *name, const struct model *m,
+                          const struct reference *r, const struct batch *batch) {
+    struct error err;
+    struct tensor found;
+    double expected[TOKENS * WIDTH], most = 0, largest = 0;
+    SUPPORT_OK(encoder_forward(m->encoder, batch, train, &found, &err), err);
+    reference_forward(r, batch, train, expected);
+    for (int64_t i = 0; i < batch->num_output_rows * WIDTH; i++) {
+        const double d = fabs((double)tensor_floats(found)[i] - expected[i]);
+        most = d > most || isnan(d) ? d : most;
+        largest = fmax(largest, fabs(expected[i]));
+    }
+    if (!(most <= 2e-5 * largest))
+        fail_msg("%s: outputs differ by %g of %g", name, most, largest);
+}
+
+static void backward(const struct model *m, const struct batch *batch) {
+    float doutput[TOKENS * WIDTH];
+    for (int64_t i = 0; i < batch->num_output_rows * WIDTH; i++)
+        doutput[i] = (float)weight_of(i);
+    encoder_backward(m->encoder, batch, train,
+                     tensor_f32(doutput, batch->num_output_rows, WIDTH));
+}
+
+static double largest_gradient(const struct parameter *row) {
+    double largest = 0;
+    for (size_t i = 0; i < row->count; i++)
+        largest = fmax(largest, fabs((double)row->gradient[i]));
+    return largest;
+}
+
+/* Central difference of the reference's loss at one entry. */
+static double slope(struct reference *r, const struct batch *batch, double *entry) {
+    const double start = *entry, h = 1e-5;
+    *entry = start + h;
+    const double up = reference_loss(r, batch);
+    *entry = start - h;
+    const double down = reference_loss(r, batch);
+    *entry = start;
+    return (up - down) / (2 * h);
+}
+
+static void check_parameter(const char *name, const struct model *m, struct reference *r,
+                            const struct batch *batch, int i, double top) {
+    const struct parameter *row = m->parameters.rows[i];
+    const double bound = 1e-4 * largest_gradient(row) + 2e-6 * top;
+    const struct rng draws = rng_stream(11, RNG_TEST, (uint32_t)i, 0);
+    for (uint32_t sample = 0; sample < SAMPLES; sample++) {
+        const uint32_t j =
+            rng_below(rng_draw(draws, sample, 0, 0, 0).word[0], (uint32_t)row->count);
+        const double expected = slope(r, batch, &r->values[i][j]);
+        const double found = (double)row->gradient[j];
+        if (!(fabs(found - expected) <= bound))
+            fail_msg("%s: gradient of %s[%u] is %.9g, finite differences give %.9g", name,
+                     row->name, j, found, expected);
+    }
+}
+
+static void check_model(const char *name, const char *arch, const char *switches) {
+    struct model m;
+    struct reference r;
+    double top = 0;
+    model_open(&m, arch, switches);
+    reference_open(&r, &m.config, &m.parameters);
+    check_outputs(name, &m, &r, &all);
+    check_outputs(name, &m, &r, &some);
+    backward(&m, &some);
+    for (int i = 0; i < m.parameters.count; i++)
+        top = fmax(top, largest_gradient(m.parameters.rows[i]));
+    assert_true(top > 0.1);
+    for (int i = 0; i < m.parameters.count; i++)
+        check_parameter(name, &m, &r, &some, i, top);
+    reference_close(&r);
+    model_close(&m);
+}
+
+static void every_arrangement_has_the_reference_gradient(void **state) {
+    (void)state;
+    for (const struct preset *p = config_presets; p->name; p++)
+        check_model(p->name, p->name, "");
+}
+
+static void all_switches_at_once_have_the_reference_gradient(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof mixtures / sizeof *mixtures; i++)
+        check_model(mixtures[i].name, mixtures[i].arch, mixtures[i].switches);
+}
+
+/* Every row read: no layer leaves rows out. */
+static void reading_all_rows_has_the_reference_gradient(void **state) {
+    (void)state;
+    struct model m;
+    struct reference r;
+    double top = 0;
+    model_open(&m, mixtures[0].arch, mixtures[0].switches);
+    reference_open(&r, &m.config, &m.parameters);
+    check_outputs("all rows", &m, &r, &all);
+    backward(&m, &all);
+    for (int i = 0; i < m.parameters.count; i++)
+        top = fmax(top, largest_gradient(m.parameters.rows[i]));
+    for (int i = 0; i < m.parameters.count; i++)
+        check_parameter("all rows", &m, &r, &all, i, top);
+    reference_close(&r);
+    model_close(&m);
+}
+
+int main(void) {
+    for (int32_t i = 0; i < TOKENS; i++)
+        all_rows[i] = i;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_arrangement_has_the_reference_gradient),
+        cmocka_unit_test(all_switches_at_once_have_the_reference_gradient),
+        cmocka_unit_test(reading_all_rows_has_the_reference_gradient),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
