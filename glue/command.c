@@ -60,7 +60,7 @@ static int run_main(int argc, char **argv) {
     run_option_rows(rows);
     const struct command command = {
         .name = "normglue glue run",
-        .usage = "--model DIR --data GLUE --output DIR [--tasks NAME,...] [--seeds N]",
+        .usage = "--model DIR --data DIR --output DIR [--tasks NAME,...] [--seeds N]",
         .summary =
             "Fine-tunes a model on GLUE tasks with several seeds and prints the "
             "score table. Run again, it goes on where it was stopped.",
@@ -126,11 +126,17 @@ static const struct {
 enum { NUM_WORDS = sizeof words / sizeof words[0] };
 
 static int print_help(void) {
-    printf("Usage: normglue glue run|table [OPTION]...\n\n");
+    printf(
+        "Usage: normglue glue SUBCOMMAND [OPTION]...\n\n"
+        "The nine GLUE tasks from the official folder, and the score table.\n\n"
+        "Subcommands:\n");
     for (int i = 0; i < NUM_WORDS; i++)
-        printf("  %-6s %s\n", words[i].name, words[i].help);
-    printf("\n'normglue glue run --help' lists the options of one.\n");
-    return fflush(stdout) == 0 ? OK : ERR_IO;
+        printf("  %-12s %s\n", words[i].name, words[i].help);
+    printf("\n'normglue glue SUBCOMMAND --help' lists the options of one.\n");
+    if (fflush(stdout) == 0)
+        return OK;
+    perror("normglue glue: stdout: cannot write");
+    return ERR_IO;
 }
 
 int glue_command(int argc, char **argv) {
