@@ -118,8 +118,12 @@ static enum status set_aside(const char *from, const char *path, struct error *e
 static enum status swap(const char *temporary, const char *path, struct error *err) {
     struct error fault;
     bool was_valid = manifest_check(path, true, &fault) == OK;
-    if (renameat2(AT_FDCWD, temporary, AT_FDCWD, path, RENAME_EXCHANGE) != 0)
-        return error_system(err, path, "cannot replace");
+    if (renameat2(AT_FDCWD, temporary, AT_FDCWD, path, RENAME_EXCHANGE) != 0) {
+        /* a file system that cannot exchange, as NFS: one after the other */
+        TRY(set_aside(path, path, err));
+        return rename(temporary, path) == 0 ? OK
+                                            : error_system(err, path, "cannot replace");
+    }
     return was_valid ? file_remove_tree(temporary, err) : set_aside(temporary, path, err);
 }
 

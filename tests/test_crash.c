@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -227,6 +228,23 @@ static void an_error_at_any_call_of_a_file_is_reported_and_survived(void **state
     }
 }
 
+/* The system's own refusal: no file of this process may grow beyond 1500 bytes. */
+static void a_real_limit_of_the_file_size_is_an_error(void **state) {
+    (void)state;
+    const char *output = folder("limited");
+    pid_t pid = fork();
+    if (pid == 0) {
+        const struct rlimit limit = {1500, 1500};
+        signal(SIGXFSZ, SIG_IGN);
+        _exit(setrlimit(RLIMIT_FSIZE, &limit) == 0 ? run(output) : 1);
+    }
+    int ended;
+    waitpid(pid, &ended, 0);
+    assert_true(WIFEXITED(ended));
+    assert_int_equal(WEXITSTATUS(ended), ERR_IO);
+    assert_recovers(output, 0);
+}
+
 static void the_sentence_names_file_and_reason(void **state) {
     (void)state;
     const char *output = folder("full");
@@ -243,6 +261,7 @@ int main(void) {
         cmocka_unit_test(a_kill_at_any_call_of_a_file_is_survived),
         cmocka_unit_test(kills_at_random_moments_are_survived),
         cmocka_unit_test(an_error_at_any_call_of_a_file_is_reported_and_survived),
+        cmocka_unit_test(a_real_limit_of_the_file_size_is_an_error),
         cmocka_unit_test(the_sentence_names_file_and_reason),
     };
     if (access("/dev/shm", W_OK) == 0) /* renames wait for a disk, not for memory */
