@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json_file.h"
+#include "base/rng.h"
 #include "glue/glue.h"
 #include "glue/grid.h"
 #include "glue/scores.h"
@@ -151,6 +152,33 @@ static void damaged_scores_are_refused(void **state) {
         assert_int_equal(scores_collect(&s, support_path("damaged"), &err), ERR_INPUT);
         support_assert_error(&err, ERR_INPUT, rows[i].sentence);
     }
+}
+
+static void mutants_of_a_score_file_never_crash_a_table(void **state) {
+    (void)state;
+    int read = 0;
+    keep_run("mutant", "mnli", 1, 0.5);
+    struct buffer text = support_read(support_path("mutant/mnli/seed-1.json"));
+    for (uint32_t number = 0; number < 2000; number++) {
+        struct error err = {0};
+        struct scores s;
+        const struct rng_block b =
+            rng_draw(rng_stream(number, RNG_TEST, 2, 0), 0, 0, 0, 0);
+        const uint32_t at = rng_below(b.word[0], (uint32_t)text.length);
+        const char was = text.data[at];
+        text.data[at] = b.word[1] % 2 ? "0-9{}[]\",:en"[b.word[2] % 12] : (char)b.word[2];
+        support_write_bytes("mutant/mnli/seed-1.json", text.data, text.length);
+        if (scores_collect(&s, support_path("mutant"), &err) == OK) {
+            free(table(&s, 1, number % 2 ? "plain" : "json"));
+            scores_free(&s);
+            read++;
+        } else {
+            support_assert_error(&err, ERR_INPUT, "*mutant/mnli/seed-1.json*");
+        }
+        text.data[at] = was;
+    }
+    buffer_free(&text);
+    assert_true(read > 100 && read < 1900);
 }
 
 static void a_folder_without_scores_is_an_error(void **state) {
@@ -403,6 +431,7 @@ int main(void) {
         cmocka_unit_test(a_run_is_read_as_it_was_written),
         cmocka_unit_test(runs_come_in_the_order_of_tasks_and_seeds),
         cmocka_unit_test(damaged_scores_are_refused),
+        cmocka_unit_test(mutants_of_a_score_file_never_crash_a_table),
         cmocka_unit_test(a_folder_without_scores_is_an_error),
         cmocka_unit_test(medians_and_ranges_are_over_seeds),
         cmocka_unit_test(the_papers_average_is_that_of_its_table),

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/rng.h"
 #include "glue/glue.h"
 #include "glue/scoring.h"
 #include "glue/tasks.h"
@@ -320,6 +321,50 @@ static void bad_files_get_their_sentence(void **state) {
     }
 }
 
+/* Changes up to three bytes, or cuts the text off. */
+static void mutate(char *text, size_t length, uint32_t number) {
+    const struct rng r = rng_stream(number, RNG_TEST, 1, 0);
+    for (uint32_t i = 0; i < 1 + number % 3 && length > 0; i++) {
+        static const char likely[] = "\t\n\r\"0-_\xff\xc3";
+        const struct rng_block b = rng_draw(r, i, 0, 0, 0);
+        const uint32_t at = rng_below(b.word[0], (uint32_t)length);
+        if (b.word[1] % 8 == 0)
+            text[at] = '\0'; /* the writer stops here */
+        else
+            text[at] =
+                b.word[1] % 2 ? likely[b.word[2] % (sizeof likely - 1)] : (char)b.word[2];
+    }
+}
+
+static void mutants_are_read_or_refused_in_a_sentence(void **state) {
+    (void)state;
+    int refused = 0;
+    for (uint32_t number = 0; number < 3000; number++) {
+        struct error err = {0};
+        struct examples e;
+        char text[1024], name[64];
+        const size_t i = number % (sizeof layouts / sizeof layouts[0]);
+        const struct task *task = find(layouts[i].task);
+        const struct glue_split *split = tasks_split(task, layouts[i].split);
+        snprintf(text, sizeof text, "%s%s%s", split->headerless ? "" : split->header,
+                 split->headerless ? "" : "\n", layouts[i].rows);
+        mutate(text, strlen(text), number);
+        snprintf(name, sizeof name, "%s/%s.tsv", tasks_row(task)->folder, split->name);
+        write_file(name, text);
+        const enum status status =
+            task->read(task, support_path(data), split->name, 0, &e, NULL, &err);
+        if (status == OK) {
+            assert_true(e.count > 0);
+            examples_free(&e);
+            continue;
+        }
+        assert_int_equal(status, ERR_INPUT);
+        assert_non_null(strstr(err.text, name));
+        refused++;
+    }
+    assert_true(refused > 300 && refused < 2900);
+}
+
 static void missing_parts_are_named(void **state) {
     (void)state;
     struct error err;
@@ -449,6 +494,7 @@ int main(void) {
         IN_FOLDER(malformed_rows_of_qqp_are_left_out_and_counted),
         IN_FOLDER(a_limit_takes_the_first_rows),
         IN_FOLDER(bad_files_get_their_sentence),
+        IN_FOLDER(mutants_are_read_or_refused_in_a_sentence),
         IN_FOLDER(missing_parts_are_named),
         cmocka_unit_test(scores_have_the_official_metrics),
         cmocka_unit_test(regression_scores_are_two_correlations),
