@@ -3,7 +3,7 @@
  * A short word is its own key, two machine words, so that looking it up compares two
  * integers. Keys are queued and looked up a batch at a time, so that the table's cache
  * misses overlap. Open addressing, linear probing, at most half full, four times as large
- * when it grows: about 100 bytes a distinct word at worst.
+ * when it grows: 200 bytes a distinct word at worst.
  *
  *   short word   low = bytes 0-7       high = bytes 8-14, length in the top byte
  *   long word    low = hash of all     high = LONG | where {length, bytes} lies in `text`
