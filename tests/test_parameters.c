@@ -1,0 +1,133 @@
+/* test_parameters - the registry: places in the blocks, and the initial values. */
+#include <math.h>
+#include <string.h>
+
+#include "encoder/config.h"
+#include "encoder/parameters.h"
+#include "tests/support.h"
+
+static struct config config;
+
+static int defaults(void **state) {
+    (void)state;
+    config_default(&config);
+    return 0;
+}
+
+static void rows_are_aligned_unless_they_adjoin(void **state) {
+    (void)state;
+    struct error err;
+    struct parameters p = {0};
+    const struct parameter_spec plain = {0}, adjoining = {.adjoins = true};
+    parameters_add(&p, plain, 3, 7, "a.%d", 1);
+    parameters_add(&p, adjoining, 3, 7, "a.2");
+    parameters_add(&p, plain, 5, 0, "b");
+    SUPPORT_OK(parameters_allocate(&p, true, &err), err);
+    assert_ptr_equal(p.rows[1]->value, p.rows[0]->value + 21);
+    assert_ptr_equal(p.rows[1]->gradient, p.rows[0]->gradient + 21);
+    assert_int_equal(p.rows[2]->offset, 48);
+    assert_int_equal(p.total, 64);
+    assert_int_equal(parameters_number(&p), 47);
+    assert_int_equal(p.rows[2]->rank, 1);
+    assert_ptr_equal(parameters_find(&p, "a.1"), p.rows[0]);
+    assert_null(parameters_find(&p, "a"));
+    p.rows[2]->gradient[4] = 3;
+    parameters_clear_gradients(&p);
+    assert_true(p.rows[2]->gradient[4] == 0);
+    parameters_free(&p);
+}
+
+static void only_values_exist_outside_training(void **state) {
+    (void)state;
+    struct error err;
+    struct parameters p = {0};
+    parameters_add(&p, (struct parameter_spec){0}, 3, 0, "a");
+    SUPPORT_OK(parameters_allocate(&p, false, &err), err);
+    assert_non_null(p.rows[0]->value);
+    assert_null(p.rows[0]->gradient);
+    parameters_free(&p);
+}
+
+/* A block of 200 x 300 of this name and rule. */
+static struct parameter *drawn(struct parameters *p, enum parameter_init init,
+                               double gain, const char *name, uint64_t seed) {
+    struct error err;
+    const struct parameter_spec spec = {.init = init, .gain = gain, .zero_row = 1};
+    *p = (struct parameters){0};
+    parameters_add(p, spec, 200, 300, "%s", name);
+    SUPPORT_OK(parameters_allocate(p, false, &err), err);
+    parameters_initialise(p, &config, seed);
+    return p->rows[0];
+}
+
+struct moments {
+    double mean, deviation, most;
+};
+
+static struct moments moments_of(const struct parameter *row) {
+    struct moments m = {0};
+    for (size_t i = 0; i < row->count; i++)
+        m.mean += (double)row->value[i] / (double)row->count;
+    for (size_t i = 0; i < row->count; i++) {
+        m.deviation += pow((double)row->value[i] - m.mean, 2) / (double)row->count;
+        m.most = fmax(m.most, fabs((double)row->value[i]));
+    }
+    m.deviation = sqrt(m.deviation);
+    return m;
+}
+
+static void each_rule_has_its_deviation(void **state) {
+    (void)state;
+    static const struct {
+        enum init_rule rule;
+        double deviation;
+        int is_uniform;
+    } rules[] = {{INIT_RULE_NORMAL, 0.02, 0},
+                 {INIT_RULE_XAVIER_NORMAL, 0.0632455532, 0},
+                 {INIT_RULE_XAVIER_UNIFORM, 0.0632455532, 1},
+                 {INIT_RULE_TORCH_LINEAR, 0.0333333333, 1}};
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        struct parameters p;
+        config.arrangement.init = rules[i].rule;
+        struct moments m = moments_of(drawn(&p, PARAMETER_LINEAR, 0.5, "w", 1));
+        assert_true(fabs(m.deviation / (0.5 * rules[i].deviation) - 1) < 0.02);
+        assert_true(fabs(m.mean) < 0.02 * m.deviation);
+        assert_int_equal(m.most < 1.7321 * 0.5 * rules[i].deviation, rules[i].is_uniform);
+        parameters_free(&p);
+    }
+}
+
+static void embeddings_leave_their_pad_row_zero(void **state) {
+    (void)state;
+    struct parameters p;
+    config.arrangement.init = INIT_RULE_TORCH_LINEAR; /* not for embeddings */
+    const struct parameter *row = drawn(&p, PARAMETER_EMBEDDING, 7, "e", 1);
+    for (int i = 0; i < 300; i++)
+        assert_true(row->value[300 + i] == 0 && row->value[i] != 0);
+    assert_true(fabs(moments_of(row).deviation / 0.02 - 1) < 0.02);
+    parameters_free(&p);
+}
+
+static void values_depend_on_seed_and_name_only(void **state) {
+    (void)state;
+    struct parameters a, b, c, d;
+    const size_t bytes = 60000 * sizeof(float);
+    const float *first = drawn(&a, PARAMETER_LINEAR, 1, "one", 1)->value;
+    assert_memory_equal(first, drawn(&b, PARAMETER_LINEAR, 1, "one", 1)->value, bytes);
+    assert_memory_not_equal(first, drawn(&c, PARAMETER_LINEAR, 1, "two", 1)->value,
+                            bytes);
+    assert_memory_not_equal(first, drawn(&d, PARAMETER_LINEAR, 1, "one", 2)->value,
+                            bytes);
+    parameters_free(&a), parameters_free(&b), parameters_free(&c), parameters_free(&d);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_aligned_unless_they_adjoin),
+        cmocka_unit_test(only_values_exist_outside_training),
+        cmocka_unit_test_setup(each_rule_has_its_deviation, defaults),
+        cmocka_unit_test_setup(embeddings_leave_their_pad_row_zero, defaults),
+        cmocka_unit_test_setup(values_depend_on_seed_and_name_only, defaults),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
