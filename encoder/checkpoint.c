@@ -1,5 +1,19 @@
 /* checkpoint - the model directory and the training state beside it, saved so that a
- * crash at any moment leaves the old one or the new one, never a mix. */
+ * crash at any moment leaves the old one or the new one, never a mix.
+ *
+ * A save, in order:
+ *   1. .tmp-checkpoint-<step>.<pid>/ is built: the model's files, model.safetensors,
+ *      optimizer.safetensors, trainer_state.json; room is reserved before data is
+ * written, every file is synced and renamed into place by base/file
+ *   2. checkpoint.json with sizes and checksums, the last file
+ *   3. the folder is renamed to checkpoint-<step>, its parent synced
+ *   4. everything is read back and compared
+ *   5. only then do older checkpoints go, each renamed to a temporary name first
+ * A kill before 3 leaves a temporary folder that the next save or start removes; after 3
+ * the new checkpoint counts. tests/test_crash.c kills at every system call.
+ *
+ * optimizer.safetensors: exp_avg.<parameter> and exp_avg_sq.<parameter> in F32, step as
+ * I64. */
 #include "encoder/checkpoint.h"
 
 #include <math.h>

@@ -1,5 +1,8 @@
 /* checkpoint_command - normglue checkpoint: inspect, verify and export model directories.
- */
+ *
+ * inspect prints what is there, verify judges it, export takes the model out. All three
+ * take what --model takes: a model directory, a checkpoint, or the output folder of a
+ * training. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

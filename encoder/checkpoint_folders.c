@@ -1,4 +1,7 @@
-/* checkpoint_folders - the checkpoint-<step> folders of an output directory. */
+/* checkpoint_folders - the checkpoint-<step> folders of an output directory.
+ *
+ * Nothing here opens a file of a checkpoint but through the manifest. Names are matched
+ * to the last character: "checkpoint-007" or "checkpoint-7-old" are somebody else's. */
 #include "encoder/checkpoint_folders.h"
 
 #include <dirent.h>

@@ -1,4 +1,9 @@
-/* checkpoint_read - weights of a model directory into parameters, strictly. */
+/* checkpoint_read - weights of a model directory into parameters, strictly.
+ *
+ * The file must fit the model: a tensor that is silently left out, or silently new, gives
+ * a model that runs and is wrong. Three parts may come and go, because tasks differ in
+ * them: lm_head, pooler and classifier. A head is taken whole or starts new whole; a
+ * classifier of another number of labels is new also where its first layer would fit. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +146,7 @@ static enum status fill(struct matching *m, const struct config *config, uint64_
     return OK;
 }
 
+/* One line for each head that starts new, one for all that are not used. */
 static void tell(const struct matching *m, const struct notices *notices) {
     char unused[128] = "";
     for (int i = 0; i < NUM_HEADS; i++) {

@@ -1,5 +1,10 @@
 /* config - what an encoder is: sizes, the switches of its LayerNorm arrangement, dropout,
- * labels. */
+ * labels.
+ *
+ * An arrangement is data: 22 independent switches over one sublayer. This file only
+ * bundles them (presets), checks those that exclude each other, and decides what
+ * transformers would call the result. The rows of the keys are in field.c, config.json in
+ * config_file.c. */
 #include "encoder/config.h"
 
 #include <math.h>
@@ -20,6 +25,9 @@ static const struct {
 };
 const char *const config_size_names = "tiny|mini|small|medium|base|large";
 
+/* The defaults of every switch. What is not named is 0, false or the first word of its
+ * row: HF's eps of 1e-5 is what published RoBERTa files state, not the 1e-12 of the
+ * class. */
 static const struct arrangement post_ln = {
     .post_norm = true,
     .embed_norm = true,
@@ -95,6 +103,8 @@ static enum status set_switches(struct config *c, const char *switches,
     return OK;
 }
 
+/* The arch is only a label: a switch that is set later does not change it, and the label
+ * is never read to decide anything. */
 enum status config_set_arch(struct config *c, const char *arch, struct error *err) {
     for (const struct preset *p = config_presets; p->name; p++)
         if (!strcmp(p->name, arch)) {
@@ -110,6 +120,7 @@ enum status config_set_switch(struct config *c, const char *key, const char *val
     const struct field *f = field_find(key);
     if (!f || !f->is_switch)
         return error_set(err, ERR_USAGE, "%s: no such switch of an arrangement", key);
+    /* final_eps means "as the others" until somebody sets it */
     double eps = c->arrangement.norm_eps;
     TRY(field_parse(f, c, value, err));
     if (c->arrangement.final_eps == eps && strcmp(f->name, "final_eps"))
@@ -129,6 +140,7 @@ static enum status check_switches(const struct arrangement *a, struct error *err
     return OK;
 }
 
+/* Sizes against each other; each alone is bounded by its row. */
 static enum status check_sizes(const struct config *c, struct error *err) {
     if (c->hidden_size % c->num_attention_heads)
         return error_set(err, ERR_USAGE,

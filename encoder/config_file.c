@@ -1,5 +1,14 @@
 /* config_file - config.json of a model directory: read strictly, written so that
- * transformers opens it. */
+ * transformers opens it.
+ *
+ * Reading: unknown keys are ignored, as transformers does, except the few whose other
+ * values would make it compute another function. Integers become sizes of allocations, so
+ * that each has bounds. A file's model_type must agree with its switches, because
+ * transformers looks at the model_type alone.
+ *
+ * Writing: keys of transformers first, then a line for every row of field.c. Numbers are
+ * written by hand with the fewest digits that read back exactly: 0.1, not
+ * 0.1000000000000001. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +38,8 @@ static enum status bad_value(const char *path, const char *key, const char *expe
     return ERR_INPUT;
 }
 
+/* A word, or a number by its name ("auto"): the parser of the command line reads it, and
+ * what it calls a usage error is a bad file here. */
 static enum status read_text(const struct field *f, struct config *c, const char *path,
                              const char *text, struct error *err) {
     if (field_parse(f, c, text, err) == OK)
@@ -85,6 +96,8 @@ static enum status check_foreign(const json_t *object, const char *path,
                    : OK;
 }
 
+/* The switches that a file leaves out are those of what transformers knows by this name.
+ */
 static enum status set_type(struct config *c, const json_t *object, const char *path,
                             struct error *err) {
     const char *type;
@@ -113,6 +126,7 @@ static enum status set_label(struct config *c, const char *path, size_t id,
     return OK;
 }
 
+/* {"0": "no", "1": "yes"}: every id from 0 on has a name. */
 static enum status read_id2label(struct config *c, const json_t *names, const char *path,
                                  struct error *err) {
     size_t count = json_object_size(names), most = sizeof c->labels / sizeof *c->labels;
@@ -155,6 +169,8 @@ static enum status read_labels(struct config *c, const json_t *object, const cha
     return OK;
 }
 
+/* Written out, because the pipeline of transformers takes one label for a sigmoid without
+ * it. */
 static const char *problem_type(const struct config *c) {
     return c->num_labels == 1 ? "regression" : "single_label_classification";
 }

@@ -1,4 +1,8 @@
-/* field - the rows of config.json: name, kind, bounds and place in struct config. */
+/* field - the rows of config.json: name, kind, bounds and place in struct config.
+ *
+ * Each row stands once and gives: the option or preset word that sets it, the key that is
+ * read and written, the bounds, and the comparison by which model_type is chosen. Values
+ * live in struct config at the row's offset; the kind says as what type. */
 #include "encoder/field.h"
 
 #include <errno.h>

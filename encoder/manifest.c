@@ -1,4 +1,9 @@
-/* manifest - checkpoint.json: size and CRC32C of every file of a checkpoint. */
+/* manifest - checkpoint.json: size and CRC32C of every file of a checkpoint.
+ *
+ * The checksum stands in the last line and covers every byte before that line; the line
+ * itself is compared as text. So each bit of the file is covered: test_checkpoint flips
+ * them all. CRC32C finds every burst of up to 32 bits and all but 2^-32 of other damage.
+ * It is no signature: it protects against disks and power cuts, not against people. */
 #include "encoder/manifest.h"
 
 #include <dirent.h>
@@ -14,6 +19,7 @@
 
 enum { FORMAT = 1, MOST_BYTES = 1 << 20 };
 
+/* Hidden files are temporary ones of writers. */
 static int is_ordinary(const struct dirent *entry) {
     return entry->d_name[0] != '.' && strcmp(entry->d_name, MANIFEST_NAME) != 0;
 }

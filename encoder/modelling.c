@@ -1,4 +1,7 @@
-/* modelling - the Python files that let transformers open a model_type `normglue`. */
+/* modelling - the Python files that let transformers open a model_type `normglue`.
+ *
+ * .incbin puts the files' bytes into the program, so that it needs no installed data. The
+ * path is seen from the repository's root, where make runs. */
 #include "encoder/modelling.h"
 
 #include <stddef.h>

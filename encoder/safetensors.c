@@ -1,5 +1,15 @@
 /* safetensors - the file format of weights: strict reading, and writing the same bytes as
- * the Python library safetensors for the same tensors. */
+ * the Python library safetensors for the same tensors.
+ *
+ * The file: u64 length N, N bytes of JSON, data. Offsets count from the end of the JSON.
+ * Reading maps the file and points into it. The order of the checks matters: the length
+ * against the file's size, every tensor's offsets against the data and against its shape
+ * (safetensors_header.c), then that the tensors in the order of their offsets cover the
+ * data exactly. After that no pointer can leave the mapping, and no byte is hidden or
+ * shared.
+ *
+ * Writing follows the reference implementation, so that the bytes are equal: metadata
+ * first, wide types before narrow ones, then by name; spaces up to a multiple of 8. */
 #include "encoder/safetensors.h"
 
 #include <assert.h>
@@ -36,6 +46,7 @@ static enum status split(const char *path, const unsigned char *bytes, size_t si
     return OK;
 }
 
+/* Empty tensors come before the one that begins where they stand. */
 static int by_place(const void *a, const void *b) {
     const struct safetensor *x = a, *y = b;
     if (x->data != y->data)

@@ -1,4 +1,20 @@
-/* safetensors_header - the JSON in front of the data, read strictly. */
+/* safetensors_header - the JSON in front of the data, read strictly.
+ *
+ * The grammar is JSON, but only three shapes of value mean anything: an object of
+ * tensors, a tensor {"dtype", "shape", "data_offsets"} with the keys in any order, and
+ * the flat map of strings __metadata__. Anything else inside a tensor is skipped, as the
+ * reference does.
+ *
+ * Known ways in which readers of this format broke, and what stands against each:
+ *   a product of dimensions that wraps, to 0 or to a small number    checked
+ * multiplication dimensions as floating point                                     digits
+ * only end before begin, negative offsets                               compared before
+ * use 8 + length wrapping                                              length <= size - 8
+ *   an unknown type whose size check is skipped                      an error
+ *   a name twice, spelled with and without escapes                   compared unescaped
+ *   a hundred thousand tiny entries, deep nesting                    nodes and depth
+ * bounded The caller's memory is bounded by the header's length plus one item for each
+ * tensor. */
 #include "encoder/safetensors_header.h"
 
 #include <stdbool.h>

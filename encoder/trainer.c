@@ -1,5 +1,15 @@
 /* trainer - the loop: step, accumulation, clipping, schedule, logging, evaluation, save
- * and resume. */
+ * and resume.
+ *
+ * A step: micro-batches add gradients of summed losses; one division by all targets of
+ * the step makes the mean, so that accumulation over unequal micro-batches equals the big
+ * batch. The division and the clipping are one scale that AdamW multiplies while it
+ * reads.
+ *
+ * What is due after a step goes in a fixed order: log, evaluation, checkpoint. A
+ * checkpoint therefore holds all that was logged up to its step, and metrics.jsonl can be
+ * cut back to it. A new best evaluation is saved at once when the best is to be the final
+ * model. */
 #include "encoder/trainer.h"
 
 #include <math.h>
@@ -81,6 +91,7 @@ static void add_tally(struct tally *to, const struct tally *from) {
     to->tokens += from->tokens;
 }
 
+/* A step without targets (no token was masked) has no gradient and no loss. */
 static enum status step(struct run *r, struct error *err) {
     struct tally sum = {0};
     int64_t number = r->step + 1;
@@ -101,6 +112,7 @@ static bool is_due(const struct run *r, int64_t interval) {
     return r->step == r->options->max_steps || (interval > 0 && r->step % interval == 0);
 }
 
+/* A NaN is never the best; the direction is an option, never guessed from a name. */
 static bool is_better(const struct run *r, double value) {
     if (!isfinite(value))
         return false;
@@ -122,6 +134,7 @@ static enum status evaluate(struct run *r, bool *is_best, struct error *err) {
     return trainer_log_evaluation(r, *is_best, err);
 }
 
+/* The log is on disk before the checkpoint that records its length. */
 static enum status save(struct run *r, struct error *err) {
     json_t *state;
     progress_hide(r->progress);

@@ -1,4 +1,11 @@
-/* trainer_folder - the output folder: may a run use it, and where does it begin. */
+/* trainer_folder - the output folder: may a run use it, and where does it begin.
+ *
+ * Rules, from the strictest: a file is no folder; an empty or absent folder is always
+ * fine;
+ * --overwrite takes any folder, but removes only an older run's checkpoints and model;
+ * --resume auto takes a folder with checkpoints, or one with nothing but what a run
+ * leaves that was killed before its first checkpoint; --resume DIR a folder that DIR lies
+ * in. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,12 @@
 /* trainer_log - what a training tells: metrics.jsonl, timing.jsonl, lines and the bar.
  *
  * Nothing that a clock said goes into metrics.jsonl, so that its bytes are the same for
- * an interrupted and an uninterrupted run. */
+ * an interrupted and an uninterrupted run.
+ *
+ * metrics.jsonl: {"step", "loss", "grad_norm", "learning_rate", "num_input_tokens_seen"}
+ * every logging_steps, {"step", <metrics>} after an evaluation. loss is the mean over all
+ * targets since the line before. timing.jsonl: {"step", "seconds", "tokens_per_second"},
+ * of one process. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,12 @@
  *
  * The top level has the fields of transformers' TrainerState and nothing else, because
  * its reader refuses others; ours stand under stateful_callbacks, where it keeps what it
- * does not know. Random numbers have no state: they are functions of the step. */
+ * does not know. Random numbers have no state: they are functions of the step.
+ *
+ * Doubles are written with 17 digits and read back exactly. The tallies since the last
+ * line of the log are saved too, so that the first line after a resume is the one that
+ * would have been written. log_history is read from metrics.jsonl: nothing grows in
+ * memory during a run. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

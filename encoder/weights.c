@@ -1,4 +1,9 @@
-/* weights - every tensor of a model directory under the name we know it by. */
+/* weights - every tensor of a model directory under the name we know it by.
+ *
+ * Two spellings of one tensor in a file are an error, because either could be meant.
+ * Sharded directories deviate in practice (odd file names, wrong total sizes), so that
+ * only weight_map counts: it must name exactly what the shards hold. A file name with a
+ * slash is refused. */
 #include "encoder/weights.h"
 
 #include <stdbool.h>
