@@ -97,6 +97,14 @@ enum status parameters_allocate(struct parameters *p, bool training, struct erro
     return OK;
 }
 
+/* The name without the model's prefix: all arrangements start from the same weights. */
+static const char *bare_name(const struct parameter *row, const struct config *config) {
+    const char *prefix = config_prefix(config);
+    const size_t length = strlen(prefix);
+    const bool has = strncmp(row->name, prefix, length) == 0 && row->name[length] == '.';
+    return has ? row->name + length + 1 : row->name;
+}
+
 /* FNV-1a, 64 bits. */
 static uint64_t hash_name(const char *name) {
     uint64_t h = 0xcbf29ce484222325;
@@ -156,7 +164,7 @@ static void fill_constant(struct parameter *row, float value) {
 void parameters_initialise_row(struct parameter *row, const struct config *config,
                                uint64_t seed) {
     const struct arrangement *a = &config->arrangement;
-    const uint64_t hash = hash_name(row->name);
+    const uint64_t hash = hash_name(bare_name(row, config));
     const struct rng stream =
         rng_stream(seed, RNG_INIT, (uint32_t)(hash >> 32), (uint32_t)hash);
     switch (row->init) {

@@ -63,7 +63,8 @@ struct parameter *parameters_add(struct parameters *p, struct parameter_spec spe
     PRINTF_LIKE(5, 6);
 enum status parameters_allocate(struct parameters *p, bool training,
                                 struct error *err) MUST_CHECK;
-/* Draws every value from its rule: a function of (seed, name, index) only. */
+/* Draws every value from its rule: a function of (seed, name, index) only, where the name
+ * is without the model's prefix. */
 struct config;
 void parameters_initialise(struct parameters *p, const struct config *config,
                            uint64_t seed);
