@@ -15,6 +15,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/interrupt.h"
 #include "base/json_file.h"
@@ -240,11 +241,14 @@ enum status trainer_run(const struct trainer_options *options,
                     .parameters = p,
                     .device = device,
                     .notices = notices,
-                    .saved_step = -1};
+                    .saved_step = -1,
+                    .lock = -1};
     enum status status = run(&r, err);
     progress_close(r.progress);
     runlog_close(r.metrics);
     runlog_close(r.timing);
+    if (r.lock >= 0)
+        close(r.lock);
     take_result(&r, result);
     return status;
 }

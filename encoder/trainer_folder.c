@@ -7,9 +7,12 @@
  * leaves that was killed before its first checkpoint; --resume DIR a folder that DIR lies
  * in. */
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -130,7 +133,6 @@ static enum status remove_run(const char *output, struct error *err) {
 
 enum status trainer_clean_folder(const struct trainer_options *o, bool anew,
                                  struct error *err) {
-    TRY(file_make_directory(o->output, err));
     TRY(checkpoint_folders_clean(o->output, err));
     TRY(file_remove_stale(o->output, err));
     return anew && o->overwrite ? remove_run(o->output, err) : OK;
@@ -183,10 +185,25 @@ static enum status open_logs(struct run *r, uint64_t offset, bool anew,
     return runlog_open(&r->timing, path, length, err);
 }
 
+/* Two trainings in one folder would cut each other's log. The lock goes with the process,
+ * however it ends; where a file system has none, there is none. */
+static enum status lock(struct run *r, struct error *err) {
+    const char *output = r->options->output;
+    TRY(file_make_directory(output, err));
+    r->lock = open(output, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (r->lock < 0)
+        return error_system(err, output, "cannot open");
+    if (flock(r->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        return OK;
+    return error_set(err, ERR_FAILED, "%s: another training is using this folder",
+                     output);
+}
+
 enum status trainer_start(struct run *r, struct error *err) {
     char path[PATH_BYTES];
     uint64_t offset = 0;
     TRY(trainer_check_output(r->options, err));
+    TRY(lock(r, err));
     TRY(find_beginning(r, path, err));
     bool anew = !path[0];
     TRY(trainer_clean_folder(r->options, anew, err));

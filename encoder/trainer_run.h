@@ -29,6 +29,7 @@ struct run {
     int64_t best_step;                   /* 0 = none */
     struct trainer_metrics last, best;
     int64_t saved_step; /* -1 = none */
+    int lock;           /* descriptor of the output folder; -1 = none */
 
     struct runlog *metrics, *timing;
     struct progress *progress;

@@ -2,12 +2,15 @@
  */
 #include "encoder/trainer.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/interrupt.h"
 #include "base/json_file.h"
@@ -280,6 +283,21 @@ static void another_fingerprint_is_incompatible(void **state) {
     fake_job_close(&f);
 }
 
+static void a_folder_in_use_is_left_alone(void **state) {
+    (void)state;
+    struct fake_job f;
+    const char *output = new_output();
+    SUPPORT_OK(file_make_directory(output, &err), err);
+    int other = open(output, O_RDONLY);
+    assert_int_equal(flock(other, LOCK_EX), 0);
+    fake_job_open(&f, output);
+    assert_int_equal(fake_job_run(&f, &err), ERR_FAILED);
+    support_assert_error(&err, ERR_FAILED, "*: another training is using this folder");
+    close(other);
+    SUPPORT_OK(fake_job_run(&f, &err), err);
+    fake_job_close(&f);
+}
+
 static void a_signal_saves_and_the_rest_is_bit_identical(void **state) {
     (void)state;
     static const struct {
@@ -386,6 +404,7 @@ int main(void) {
         cmocka_unit_test(leftovers_of_an_early_end_are_no_obstacle),
         cmocka_unit_test(a_run_that_had_ended_gives_its_result_again),
         cmocka_unit_test(another_fingerprint_is_incompatible),
+        cmocka_unit_test(a_folder_in_use_is_left_alone),
         cmocka_unit_test(a_signal_saves_and_the_rest_is_bit_identical),
         cmocka_unit_test(a_given_checkpoint_is_resumed_here_and_elsewhere),
         cmocka_unit_test(a_nan_stops_before_it_does_harm),
