@@ -3,7 +3,7 @@
  * usage: bench_tokenizer VOCAB.json MERGES.txt [TEXT]...
  *
  * Best of five of each kind of work over the first 5 MB of each text; MB are 10^6 bytes.
- * "cold" is a cache that holds its seed only. */
+ * "cold" is a new cache, which holds the vocabulary only. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

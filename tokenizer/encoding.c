@@ -70,26 +70,37 @@ struct side {
     const char *text;
     size_t length;
     struct cursor cursor;
+    bool is_ascii;
     int32_t sequence_id, words;
 };
 
-/* A token over the source's bytes; its offsets are widened to whole characters. */
-static enum status add_token(struct side *s, int32_t id, struct origin at,
+/* Where a token's string is, if it may begin or end with spaces. */
+enum { NO_SPACES, SPACES_OF_VOCABULARY, SPACES_OF_TEXT };
+
+/* The characters that the token covers: its bytes widened to whole characters. */
+static void locate(struct side *s, struct encoded_token *token) {
+    token->start = token->first;
+    token->end = token->last;
+    if (s->is_ascii)
+        return;
+    token->start = (uint32_t)characters_before(&s->cursor, token->first);
+    token->start -= !starts_character(&s->cursor, token->first);
+    token->end = (uint32_t)characters_before(&s->cursor, token->last);
+}
+
+static enum status add_token(struct side *s, int32_t id, struct origin at, int spaces,
                              struct error *err) {
     TRY(reserve(&s->tokens, 1, err));
-    size_t start = characters_before(&s->cursor, at.start);
-    start -= !starts_character(&s->cursor, at.start);
-    size_t end = at.end > at.start ? characters_before(&s->cursor, at.end) : start;
-    s->tokens.tokens[s->tokens.count++] =
-        (struct encoded_token){.id = id,
-                               .type_id = s->sequence_id,
-                               .word_id = s->words,
-                               .sequence_id = s->sequence_id,
-                               .start = (uint32_t)start,
-                               .end = (uint32_t)end,
-                               .first = at.start,
-                               .last = at.end,
-                               .attention = true};
+    struct encoded_token *token = &s->tokens.tokens[s->tokens.count++];
+    *token = (struct encoded_token){.id = id,
+                                    .type_id = s->sequence_id,
+                                    .word_id = s->words,
+                                    .sequence_id = s->sequence_id,
+                                    .first = at.start,
+                                    .last = at.end,
+                                    .attention = true,
+                                    .spaces = (uint8_t)spaces};
+    locate(s, token);
     return OK;
 }
 
@@ -102,49 +113,63 @@ static struct origin source_of(const struct piece *p, size_t start, size_t end,
     return piece_origin(p, start < inserted ? 0 : start - inserted, end - inserted);
 }
 
-/* The tokens of one word and the bytes each stands for, in *scratch or by the ids. */
-static enum status encode_word(struct side *s, const unsigned char *word, size_t length,
-                               const int32_t **ids, size_t *count,
-                               const uint32_t **lengths, struct error *err) {
-    struct words_state *state = &s->cache->words;
-    *lengths = NULL;
-    if (!s->t->facts.missing_bytes)
-        return words_encode_one(&s->t->words, state, word, length, ids, count, err);
-    TRY(bpe_word(&s->t->bpe, &state->scratch, word, length, err));
-    *ids = state->scratch.ids;
-    *count = state->scratch.count;
-    *lengths = state->scratch.lengths;
+/* A piece of text whose words are being visited. */
+struct visit {
+    struct side *side;
+    const struct piece *piece;
+    size_t inserted; /* bytes before the piece's own */
+};
+
+/* Adds one token of a word, which stands for `bytes` bytes from *at on. */
+static enum status add_part(const struct visit *v, int32_t id, size_t bytes, size_t *at,
+                            struct error *err) {
+    bool spaced = v->side->t->vocab.pieces[id].flags & VOCAB_SPACED;
+    struct origin source = source_of(v->piece, *at, *at + bytes, v->inserted);
+    *at += bytes;
+    return add_token(v->side, id, source, spaced ? SPACES_OF_VOCABULARY : NO_SPACES, err);
+}
+
+static enum status take_word(void *self, size_t start, size_t end, const int32_t *ids,
+                             size_t count, struct error *err) {
+    const struct visit *v = self;
+    (void)end;
+    for (size_t i = 0; i < count; i++)
+        TRY(add_part(v, ids[i], v->side->t->vocab.pieces[ids[i]].length, &start, err));
+    v->side->words++;
     return OK;
 }
 
-static enum status take_text(struct side *s, const struct piece *p, struct error *err) {
-    const unsigned char *text;
-    size_t length, inserted;
-    TRY(tokenizer_prefix(s->t, s->cache, p, &text, &length, &inserted, err));
-    for (size_t at = 0, end; at < length; at = end, s->words++) {
+/* Where bytes may be missing from the vocabulary, the lengths of ids say nothing: they
+ * come from the merging itself. */
+static enum status take_incomplete(const struct visit *v, const unsigned char *text,
+                                   size_t length, struct error *err) {
+    struct bpe_scratch *scratch = &v->side->cache->words.scratch;
+    for (size_t at = 0, end; at < length; at = end, v->side->words++) {
+        size_t part = at;
         end = split_next(text, at, length);
-        const int32_t *ids;
-        const uint32_t *lengths;
-        size_t count, from = at;
-        TRY(encode_word(s, text + at, end - at, &ids, &count, &lengths, err));
-        for (size_t i = 0; i < count; i++) {
-            size_t bytes =
-                lengths ? lengths[i] : s->t->vocab.entries[ids[i]].bytes_length;
-            struct origin source = source_of(p, from, from + bytes, inserted);
-            TRY(add_token(s, ids[i], source, err));
-            from += bytes;
-        }
+        TRY(bpe_word(&v->side->t->bpe, scratch, text + at, end - at, err));
+        for (size_t i = 0; i < scratch->count; i++)
+            TRY(add_part(v, scratch->ids[i], scratch->lengths[i], &part, err));
     }
     return OK;
 }
 
 static enum status take_piece(void *self, const struct piece *p, struct error *err) {
     struct side *s = self;
-    if (!p->token)
-        return take_text(s, p, err);
-    TRY(add_token(s, p->token->id, piece_origin(p, 0, p->length), err));
-    s->words++;
-    return OK;
+    if (p->token) {
+        TRY(add_token(s, p->token->id, piece_origin(p, 0, p->length), SPACES_OF_TEXT,
+                      err));
+        s->words++;
+        return OK;
+    }
+    const unsigned char *text;
+    size_t length;
+    struct visit v = {.side = s, .piece = p};
+    TRY(tokenizer_prefix(s->t, s->cache, p, &text, &length, &v.inserted, err));
+    if (s->t->facts.missing_bytes)
+        return take_incomplete(&v, text, length, err);
+    return words_visit(&s->t->words, &s->cache->words, text, length,
+                       (struct words_visitor){take_word, &v}, err);
 }
 
 static enum status encode_side(struct side *s, struct error *err) {
@@ -153,29 +178,14 @@ static enum status encode_side(struct side *s, struct error *err) {
         return error_set(err, ERR_INPUT, "a text of more than 4 GiB");
     const unsigned char *text = (const unsigned char *)s->text;
     s->cursor = (struct cursor){.text = text, .length = s->length};
+    s->is_ascii = unicode_is_ascii(text, s->length);
     return pieces_cut(&s->t->added, &s->t->normalizer, text, s->length,
                       (struct piece_sink){take_piece, s}, err);
 }
 
-/* How many characters at one end of the token's string are U+0120 or whitespace: the
- * string is what the text has there for an added token, else the vocabulary's. */
-static uint32_t spaces(const struct side *s, const struct encoded_token *token,
-                       bool leading) {
-    const struct vocab_entry *entry = &s->t->vocab.entries[token->id];
-    const unsigned char *text = (const unsigned char *)s->t->vocab.bytes.data;
-    text += entry->bytes;
-    size_t length = entry->bytes_length;
-    bool mapped = entry->mapped && !entry->added;
-    if (!mapped) {
-        text = (const unsigned char *)s->text + token->first;
-        length = token->last - token->first;
-    }
+/* How many characters at one end of an added token's text are U+0120 or whitespace. */
+static uint32_t spaces_of_text(const unsigned char *text, size_t length, bool leading) {
     uint32_t count = 0;
-    if (mapped) {
-        while (count < length && text[leading ? count : length - 1 - count] == ' ')
-            count++;
-        return count;
-    }
     for (size_t at = 0; at < length;) {
         uint32_t code;
         at += unicode_decode(text + at, length - at, &code);
@@ -188,10 +198,26 @@ static uint32_t spaces(const struct side *s, const struct encoded_token *token,
     return count;
 }
 
+/* The same of any token; in the vocabulary's string U+0120 stands for the byte 0x20. */
+static uint32_t spaces(const struct side *s, const struct encoded_token *token,
+                       bool leading) {
+    if (token->spaces == SPACES_OF_TEXT)
+        return spaces_of_text((const unsigned char *)s->text + token->first,
+                              token->last - token->first, leading);
+    size_t length;
+    const unsigned char *bytes = vocab_bytes(&s->t->vocab, token->id, &length);
+    uint32_t count = 0;
+    while (count < length && bytes[leading ? count : length - 1 - count] == ' ')
+        count++;
+    return count;
+}
+
 /* Takes the spaces of tokens out of their offsets, as ByteLevel's trim_offsets does. */
 static void trim(const struct side *s, struct encoded_token *tokens, size_t count) {
     for (size_t i = 0; i < count; i++) {
         struct encoded_token *token = &tokens[i];
+        if (token->spaces == NO_SPACES)
+            continue;
         uint32_t lead = spaces(s, token, true), trail = spaces(s, token, false);
         bool inserted =
             (i == 0 || token->start == 0) && lead == 1 && s->t->template.add_prefix_space;

@@ -17,6 +17,7 @@ struct encoded_token {
     uint32_t first, last; /* its bytes in the text, last exclusive, untrimmed */
     bool special;         /* of the template or padding; specials in the text are not */
     bool attention;       /* false: padding */
+    uint8_t spaces;       /* where to look for spaces to trim; of encoding.c alone */
 };
 
 struct encoding {

@@ -10,7 +10,7 @@
 #include "tokenizer/vocab.h"
 #include "tokenizer/words.h"
 
-enum { CACHE_LOG2_BUCKETS = 16 }; /* 64 Ki buckets, 6.5 MiB a thread */
+enum { CACHE_LOG2_BUCKETS = 16 }; /* 9 MiB a thread */
 
 /* <s> A </s> and <s> A </s></s> B </s>. */
 struct template {
@@ -26,8 +26,7 @@ struct tokenizer {
     struct added added;
     struct normalizer normalizer;
     struct template template;
-    struct word_cache seed;
-    struct words words; /* over bpe and seed */
+    struct words words; /* over bpe and vocab */
     bool add_prefix_space;
     enum invalid_utf8 invalid_utf8;
     struct special_ids specials;
@@ -43,7 +42,7 @@ struct tokenizer_cache {
 
 /* An empty tokenizer; NULL: out of memory. */
 struct tokenizer *tokenizer_new(void);
-/* Called once vocabulary and merges are in: seeds the cache, counts what is unusual. */
+/* Called once vocabulary and merges are in: finds out what is unusual about them. */
 enum status tokenizer_ready(struct tokenizer *t, struct error *err) MUST_CHECK;
 /* Registers <s> <pad> </s> <unk> <mask> where the vocabulary has them, notes their ids,
  * and sets RoBERTa's template if <s> and </s> are there. */

@@ -7,6 +7,7 @@
 
 #include "tokenizer/hash.h"
 #include "tokenizer/parts.h"
+#include "tokenizer/reach.h"
 #include "tokenizer/truncation.h"
 #include "tokenizer/unicode.h"
 
@@ -27,14 +28,12 @@ void tokenizer_free(struct tokenizer *t) {
     vocab_free(&t->vocab);
     bpe_free(&t->bpe);
     added_free(&t->added);
-    word_cache_close(&t->seed);
     free(t);
 }
 
 enum status tokenizer_ready(struct tokenizer *t, struct error *err) {
-    t->words = (struct words){&t->bpe, &t->seed};
-    TRY(word_cache_open(&t->seed, CACHE_LOG2_BUCKETS, err));
-    TRY(words_seed(&t->seed, &t->bpe, &t->vocab, err));
+    t->words = (struct words){&t->bpe, &t->vocab};
+    TRY(reach_mark(&t->vocab, &t->bpe, err));
     t->facts.tokens = t->vocab.count;
     t->facts.gaps = t->vocab.size - t->vocab.count;
     for (int byte = 0; byte < 256; byte++)
@@ -86,7 +85,7 @@ enum status tokenizer_add_token_with_id(struct tokenizer *t,
         return error_set(err, ERR_INPUT, "'%s' has id %d, but id %d in the vocabulary",
                          token->content, id, copy.id);
     t->vocab.entries[id].added = true;
-    t->vocab.entries[id].special = token->special;
+    vocab_set_special(&t->vocab, id, token->special);
     return added_add(&t->added, &copy, err);
 }
 
@@ -181,7 +180,7 @@ const unsigned char *tokenizer_bytes(const struct tokenizer *t, int32_t id,
 }
 
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id) {
-    return vocab_has(&t->vocab, id) && t->vocab.entries[id].special;
+    return vocab_is_special(&t->vocab, id);
 }
 
 bool tokenizer_begins_word(const struct tokenizer *t, int32_t id) {
@@ -229,7 +228,7 @@ uint64_t tokenizer_fingerprint(const struct tokenizer *t) {
 struct tokenizer_cache *tokenizer_cache_new(const struct tokenizer *t) {
     struct tokenizer_cache *cache = calloc(1, sizeof *cache);
     struct error err;
-    if (cache && words_open(&cache->words, &t->seed, &err) != OK) {
+    if (cache && words_open(&cache->words, &t->words, CACHE_LOG2_BUCKETS, &err) != OK) {
         free(cache);
         return NULL;
     }
@@ -348,21 +347,60 @@ enum status tokenizer_encode_pair(const struct tokenizer *t,
     return OK;
 }
 
+/* Appends the bytes of up to DECODE_BATCH ids; *all_text stays true while each is UTF-8
+ * by itself. A short token is copied with what follows it, which is quicker than its
+ * length exactly. */
+enum { DECODE_BATCH = 1024 };
+static enum status decode_batch(const struct vocab *v, const int32_t *ids, size_t count,
+                                unsigned dropped, struct buffer *out, bool *all_text,
+                                struct error *err) {
+    size_t length = VOCAB_SLACK;
+    for (size_t i = 0; i < count; i++)
+        length += vocab_has(v, ids[i]) ? v->pieces[ids[i]].length : 0;
+    TRY(buffer_reserve(out, length, err));
+    char *next = out->data + out->length;
+    unsigned common = VOCAB_TEXT;
+    for (size_t i = 0; i < count; i++) {
+        if (!vocab_has(v, ids[i]) || v->pieces[ids[i]].flags & dropped)
+            continue;
+        const struct vocab_piece *p = &v->pieces[ids[i]];
+        memcpy(next, v->bytes.data + p->bytes, VOCAB_SLACK);
+        if (p->length > VOCAB_SLACK)
+            memcpy(next, v->bytes.data + p->bytes, p->length);
+        next += p->length;
+        common &= p->flags;
+    }
+    *all_text &= common != 0;
+    out->length = (size_t)(next - out->data);
+    out->data[out->length] = 0;
+    return OK;
+}
+
+/* Replaces what is no UTF-8 from byte `start` on. */
+static enum status repair(struct buffer *out, size_t start, struct error *err) {
+    struct buffer repaired = {0};
+    const unsigned char *bytes = (const unsigned char *)out->data + start;
+    size_t length = out->length - start;
+    if (unicode_valid_prefix(bytes, length) == length)
+        return OK;
+    enum status status = unicode_add_lossy(&repaired, bytes, length, err);
+    out->length = start;
+    if (status == OK)
+        status = buffer_add(out, repaired.data, repaired.length, err);
+    buffer_free(&repaired);
+    return status;
+}
+
 enum status tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t count,
                              bool skip_special_tokens, struct buffer *out,
                              struct error *err) {
-    struct buffer bytes = {0};
-    enum status status = OK;
-    for (size_t i = 0; i < count && status == OK; i++) {
-        size_t length;
-        const unsigned char *token = tokenizer_bytes(t, ids[i], &length);
-        if (token && !(skip_special_tokens && t->vocab.entries[ids[i]].special))
-            status = buffer_add(&bytes, token, length, err);
-    }
-    if (status == OK)
-        status = unicode_add_lossy(out, (unsigned char *)bytes.data, bytes.length, err);
-    buffer_free(&bytes);
-    return status;
+    size_t start = out->length;
+    bool all_text = true;
+    for (size_t at = 0; at < count; at += DECODE_BATCH)
+        TRY(decode_batch(&t->vocab, ids + at,
+                         count - at < DECODE_BATCH ? count - at : DECODE_BATCH,
+                         skip_special_tokens ? VOCAB_SPECIAL : 0, out, &all_text, err));
+    return all_text ? OK : repair(out, start, err);
 }
 
 void tokenizer_clean_up(struct buffer *text) {

@@ -88,6 +88,13 @@ size_t unicode_valid_prefix(const unsigned char *text, size_t length) {
     return at;
 }
 
+bool unicode_is_ascii(const unsigned char *text, size_t length) {
+    unsigned char all = 0;
+    for (size_t i = 0; i < length; i++)
+        all |= text[i];
+    return all < 0x80;
+}
+
 enum status unicode_add_lossy(struct buffer *out, const unsigned char *text,
                               size_t length, struct error *err) {
     size_t at = 0;

@@ -7,6 +7,7 @@
 
 #include "tokenizer/bytes.h"
 #include "tokenizer/hash.h"
+#include "tokenizer/unicode.h"
 
 static enum status no_memory(struct error *err) {
     return error_set(err, ERR_MEMORY, "out of memory for the vocabulary");
@@ -43,11 +44,17 @@ static enum status rehash(struct vocab *v, size_t slot_count, struct error *err)
 static enum status grow_entries(struct vocab *v, int32_t capacity, struct error *err) {
     if (capacity <= v->capacity)
         return OK;
-    struct vocab_entry *entries = realloc(v->entries, (size_t)capacity * sizeof *entries);
+    size_t count = (size_t)capacity, more = (size_t)(capacity - v->capacity);
+    struct vocab_entry *entries = realloc(v->entries, count * sizeof *entries);
     if (!entries)
         return no_memory(err);
-    memset(entries + v->capacity, 0, (size_t)(capacity - v->capacity) * sizeof *entries);
     v->entries = entries;
+    struct vocab_piece *pieces = realloc(v->pieces, count * sizeof *pieces);
+    if (!pieces)
+        return no_memory(err);
+    v->pieces = pieces;
+    memset(entries + v->capacity, 0, more * sizeof *entries);
+    memset(pieces + v->capacity, 0, more * sizeof *pieces);
     v->capacity = capacity;
     return OK;
 }
@@ -63,24 +70,35 @@ enum status vocab_reserve(struct vocab *v, size_t entries, struct error *err) {
     return slot_count == v->slot_count ? OK : rehash(v, slot_count, err);
 }
 
-/* Adds both forms of the token to the buffers and describes them in *e. */
-static enum status store(struct vocab *v, struct vocab_entry *e, const char *text,
-                         size_t length, struct error *err) {
+static uint16_t flags_of(const unsigned char *bytes, size_t length) {
+    bool spaced = length && (bytes[0] == ' ' || bytes[length - 1] == ' ');
+    bool text = unicode_valid_prefix(bytes, length) == length;
+    return (uint16_t)(VOCAB_PRESENT | (text ? VOCAB_TEXT : 0) |
+                      (spaced ? VOCAB_SPACED : 0));
+}
+
+/* Adds both forms of the token to the buffers and describes them. */
+static enum status store(struct vocab *v, int32_t id, const char *text, size_t length,
+                         struct error *err) {
+    struct vocab_entry *e = &v->entries[id];
     if (v->text.length + length + 1 > UINT32_MAX)
         return error_set(err, ERR_INPUT, "token strings of more than 4 GiB");
     e->text = (uint32_t)v->text.length;
     e->text_length = (uint32_t)length;
-    e->bytes = (uint32_t)v->bytes.length;
     TRY(buffer_add(&v->text, text, length, err));
     TRY(buffer_add(&v->text, "", 1, err));
-    TRY(buffer_reserve(&v->bytes, length, err));
+    TRY(buffer_reserve(&v->bytes, length + VOCAB_SLACK, err));
     unsigned char *bytes = (unsigned char *)v->bytes.data + v->bytes.length;
     size_t mapped = bytes_from_text(bytes, text, length);
     e->mapped = mapped != SIZE_MAX && length > 0;
-    if (mapped == SIZE_MAX)
-        return e->bytes_length = (uint32_t)length,
-               buffer_add(&v->bytes, text, length, err);
-    e->bytes_length = (uint32_t)mapped;
+    if (mapped == SIZE_MAX) {
+        mapped = length;
+        memcpy(bytes, text, length);
+    }
+    memset(bytes + mapped, 0, VOCAB_SLACK);
+    v->pieces[id] = (struct vocab_piece){.bytes = (uint32_t)v->bytes.length,
+                                         .length = (uint16_t)mapped,
+                                         .flags = flags_of(bytes, mapped)};
     v->bytes.length += mapped;
     return OK;
 }
@@ -95,6 +113,9 @@ enum status vocab_add(struct vocab *v, const char *text, size_t length, int64_t 
         TRY(vocab_reserve(v, (size_t)v->count + 32, err));
     if (id >= v->capacity)
         TRY(grow_entries(v, (int32_t)(id + id / 2 + 1), err));
+    if (length > VOCAB_LONGEST)
+        return error_set(err, ERR_INPUT, "token '%.80s...' is longer than %d bytes", text,
+                         VOCAB_LONGEST);
     struct vocab_entry *e = &v->entries[id];
     if (e->present)
         return error_set(err, ERR_INPUT, "id %lld is given to '%s' and to '%.*s'",
@@ -105,7 +126,7 @@ enum status vocab_add(struct vocab *v, const char *text, size_t length, int64_t 
         return error_set(err, ERR_INPUT, "token '%.*s' has two ids, %d and %lld",
                          (int)(length < 80 ? length : 80), text, v->slots[slot],
                          (long long)id);
-    TRY(store(v, e, text, length, err));
+    TRY(store(v, (int32_t)id, text, length, err));
     e->present = true;
     v->slots[slot] = (int32_t)id;
     v->count++;
@@ -116,6 +137,7 @@ enum status vocab_add(struct vocab *v, const char *text, size_t length, int64_t 
 
 void vocab_free(struct vocab *v) {
     free(v->entries);
+    free(v->pieces);
     free(v->slots);
     buffer_free(&v->text);
     buffer_free(&v->bytes);
@@ -127,7 +149,16 @@ int32_t vocab_find(const struct vocab *v, const char *text, size_t length) {
 }
 
 bool vocab_has(const struct vocab *v, int32_t id) {
-    return id >= 0 && id < v->size && v->entries[id].present;
+    return id >= 0 && id < v->size && v->pieces[id].flags;
+}
+
+bool vocab_is_special(const struct vocab *v, int32_t id) {
+    return vocab_has(v, id) && v->pieces[id].flags & VOCAB_SPECIAL;
+}
+
+void vocab_set_special(struct vocab *v, int32_t id, bool special) {
+    unsigned flags = v->pieces[id].flags & ~(unsigned)VOCAB_SPECIAL;
+    v->pieces[id].flags = (uint16_t)(flags | (special ? VOCAB_SPECIAL : 0));
 }
 
 const char *vocab_text(const struct vocab *v, int32_t id, size_t *length) {
@@ -138,6 +169,6 @@ const char *vocab_text(const struct vocab *v, int32_t id, size_t *length) {
 
 const unsigned char *vocab_bytes(const struct vocab *v, int32_t id, size_t *length) {
     assert(vocab_has(v, id));
-    *length = v->entries[id].bytes_length;
-    return (const unsigned char *)v->bytes.data + v->entries[id].bytes;
+    *length = v->pieces[id].length;
+    return (const unsigned char *)v->bytes.data + v->pieces[id].bytes;
 }

@@ -16,18 +16,31 @@
 #define VOCAB_MAX_ID ((1 << 24) - 1) /* above every known vocabulary */
 
 struct vocab_entry {
-    uint32_t text, text_length;   /* in vocab.text, followed by a NUL */
-    uint32_t bytes, bytes_length; /* in vocab.bytes */
+    uint32_t text, text_length; /* in vocab.text, followed by a NUL */
     bool present;
-    bool reachable; /* its bytes encode to itself; of words_seed */
     bool mapped;    /* all of its characters are in the byte alphabet, at least one */
+    bool reachable; /* its bytes encode to itself; of reach_mark */
     bool extra;     /* an added token that is not in the model's vocabulary */
     bool added;     /* recognised in text before it is split */
-    bool special;   /* dropped by skip_special_tokens */
 };
+
+/* What loops over ids need of a token, in 8 bytes. */
+struct vocab_piece {
+    uint32_t bytes; /* in vocab.bytes, which goes on for VOCAB_SLACK bytes more */
+    uint16_t length;
+    uint16_t flags; /* 0: no token */
+};
+enum {
+    VOCAB_PRESENT = 1,
+    VOCAB_SPECIAL = 2, /* dropped by skip_special_tokens */
+    VOCAB_TEXT = 4,    /* its bytes are UTF-8 by themselves */
+    VOCAB_SPACED = 8   /* its bytes begin or end with a space */
+};
+enum { VOCAB_SLACK = 16, VOCAB_LONGEST = UINT16_MAX /* bytes of a token */ };
 
 struct vocab {
     struct vocab_entry *entries; /* by id, owned */
+    struct vocab_piece *pieces;  /* by id, owned */
     int32_t size, capacity;      /* largest id + 1 */
     int32_t count;               /* entries present */
     struct buffer text, bytes;
@@ -44,6 +57,8 @@ void vocab_free(struct vocab *v);
 
 int32_t vocab_find(const struct vocab *v, const char *text, size_t length); /* -1: none */
 bool vocab_has(const struct vocab *v, int32_t id);
+bool vocab_is_special(const struct vocab *v, int32_t id);
+void vocab_set_special(struct vocab *v, int32_t id, bool special);
 /* The string of a present id, NUL-terminated. */
 const char *vocab_text(const struct vocab *v, int32_t id, size_t *length);
 const unsigned char *vocab_bytes(const struct vocab *v, int32_t id, size_t *length);

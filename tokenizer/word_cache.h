@@ -28,8 +28,8 @@ struct word_key {
 
 struct word_slot {
     struct word_key key; /* high 0: empty */
-    /* -1 after the last one. ids[0] < -1: ~ids[0] is the place of {count, ids} in the
-     * store. */
+    /* -1 after the last one. ids[0] < -1: ~ids[0] is the place of the ids in the store.
+     */
     int32_t ids[WORD_SLOT_IDS];
 };
 
@@ -37,28 +37,42 @@ struct word_bucket { /* one cache line */
     struct word_slot ways[WORD_BUCKET_WAYS];
 };
 
+struct word_long {
+    uint64_t hash;
+    uint32_t place; /* in the store; 0: empty */
+    uint32_t unused;
+};
+enum { WORD_LONG_WAYS = 4 }; /* one cache line */
+
 struct word_cache {
     struct word_bucket *buckets; /* owned */
     unsigned shift;              /* 64 - log2(number of buckets) */
     struct word_long *longs;     /* owned */
-    int32_t *store;              /* owned */
+    /* Entries of two 16-bit numbers, bytes of text and ids; the ids, 24 bits each; the
+     * text, if it is a long word's. Owned. */
+    unsigned char *store;
     size_t store_used, store_size;
 };
 
-/* 2^log2_buckets buckets, 3 <= log2_buckets <= 20, and 104 bytes a bucket in all. */
+/* 2^log2_buckets buckets, 3 <= log2_buckets <= 20, and 144 bytes a bucket in all. */
 enum status word_cache_open(struct word_cache *c, unsigned log2_buckets,
                             struct error *err) MUST_CHECK;
 void word_cache_close(struct word_cache *c);
-/* Makes the cache hold what `seed` holds: a cache of the same size with nothing in its
- * store. */
-void word_cache_reset(struct word_cache *c, const struct word_cache *seed);
+void word_cache_clear(struct word_cache *c);
 
-/* The ids of a word of at least one byte; NULL when it is not here. */
-const int32_t *word_cache_find(const struct word_cache *c, const unsigned char *word,
-                               size_t length, size_t *count);
-/* Remembers a word if it is not too long. False: the store is full, reset first. */
+/* Writes the ids of a word of at least one byte, no more than it has bytes; false when
+ * it is not here. */
+bool word_cache_find(const struct word_cache *c, const unsigned char *word, size_t length,
+                     int32_t *ids, size_t *count);
+/* Remembers a word if it is not too long. False: the store is full, clear first. */
 bool word_cache_add(struct word_cache *c, const unsigned char *word, size_t length,
                     const int32_t *ids, size_t count);
+
+/* For loops over long words: the hash, its bucket to prefetch, the ids. */
+uint64_t word_long_hash(const unsigned char *word, size_t length);
+const struct word_long *word_long_bucket(const struct word_cache *c, uint64_t hash);
+bool word_long_find(const struct word_cache *c, uint64_t hash, const unsigned char *word,
+                    size_t length, int32_t *ids, size_t *count);
 
 /* For loops over short words: the key (length 1 to WORD_KEY_BYTES), its bucket to
  * prefetch, and the slot in it (NULL: not here). */
@@ -91,11 +105,10 @@ static inline struct word_bucket *word_cache_bucket(const struct word_cache *c,
 
 static inline const struct word_slot *word_bucket_find(const struct word_bucket *bucket,
                                                        struct word_key key) {
-    for (int way = 0; way < WORD_BUCKET_WAYS; way++)
-        if (bucket->ways[way].key.low == key.low &&
-            bucket->ways[way].key.high == key.high)
-            return &bucket->ways[way];
-    return NULL;
+    const struct word_slot *way = bucket->ways;
+    bool first = ((way[0].key.low ^ key.low) | (way[0].key.high ^ key.high)) == 0;
+    bool second = ((way[1].key.low ^ key.low) | (way[1].key.high ^ key.high)) == 0;
+    return first | second ? &way[!first] : NULL;
 }
 
 #endif

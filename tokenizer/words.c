@@ -5,30 +5,24 @@
 
 enum { BATCH = 256 }; /* words whose cache lines are fetched while others are split */
 
-enum status words_seed(struct word_cache *seed, const struct bpe *bpe, struct vocab *v,
-                       struct error *err) {
-    struct bpe_scratch scratch = {0};
-    enum status status = OK;
-    for (int32_t id = v->size - 1; id >= 0 && status == OK; id--) {
-        struct vocab_entry *entry = &v->entries[id];
-        if (!entry->present || !entry->mapped)
-            continue;
-        size_t length;
-        const unsigned char *bytes = vocab_bytes(v, id, &length);
-        status = bpe_word(bpe, &scratch, bytes, length, err);
-        entry->reachable = status == OK && scratch.count == 1 && scratch.ids[0] == id;
-        if (entry->reachable && length <= WORD_KEY_BYTES)
-            word_cache_add(seed, bytes, length, &id, 1);
+/* The tokens that encode to themselves. Frequent ones have small ids and come last, to
+ * the front of their buckets. */
+static void fill(struct word_cache *cache, const struct vocab *v) {
+    word_cache_clear(cache);
+    for (int32_t id = v->size - 1; id >= 0; id--) {
+        size_t length = v->pieces[id].length;
+        if (v->entries[id].reachable && length <= WORD_KEY_BYTES)
+            word_cache_add(cache,
+                           (const unsigned char *)v->bytes.data + v->pieces[id].bytes,
+                           length, &id, 1);
     }
-    bpe_scratch_free(&scratch);
-    return status;
 }
 
-enum status words_open(struct words_state *state, const struct word_cache *seed,
-                       struct error *err) {
+enum status words_open(struct words_state *state, const struct words *w,
+                       unsigned log2_buckets, struct error *err) {
     *state = (struct words_state){0};
-    TRY(word_cache_open(&state->cache, 64 - seed->shift, err));
-    word_cache_reset(&state->cache, seed);
+    TRY(word_cache_open(&state->cache, log2_buckets, err));
+    fill(&state->cache, w->vocab);
     return OK;
 }
 
@@ -37,31 +31,25 @@ void words_close(struct words_state *state) {
     bpe_scratch_free(&state->scratch);
 }
 
-enum status words_encode_one(const struct words *w, struct words_state *state,
-                             const unsigned char *word, size_t length,
-                             const int32_t **ids, size_t *count, struct error *err) {
-    struct word_cache *own = state->cache.buckets ? &state->cache : NULL;
-    *ids = word_cache_find(own ? own : w->seed, word, length, count);
-    if (*ids)
-        return OK;
+/* Merges a word that is not in the cache, and puts it there. */
+static enum status merge(const struct words *w, struct words_state *state,
+                         const unsigned char *word, size_t length, struct error *err) {
     struct bpe_scratch *s = &state->scratch;
     TRY(bpe_word(w->bpe, s, word, length, err));
-    if (own && !word_cache_add(own, word, length, s->ids, s->count)) {
-        word_cache_reset(own, w->seed);
-        word_cache_add(own, word, length, s->ids, s->count);
+    if (state->cache.buckets &&
+        !word_cache_add(&state->cache, word, length, s->ids, s->count)) {
+        fill(&state->cache, w->vocab);
+        word_cache_add(&state->cache, word, length, s->ids, s->count);
     }
-    *ids = s->ids;
-    *count = s->count;
     return OK;
 }
 
-/* A batch of words: where each ends, and for the short ones what to look for and where.
- */
+/* A batch of words: where each ends, what to look for and where. */
 struct batch {
     size_t start, count;
     size_t ends[BATCH];
-    struct word_key keys[BATCH]; /* high 0: a long word */
-    const struct word_bucket *buckets[BATCH];
+    struct word_key keys[BATCH]; /* of a long word: its hash, and high 0 */
+    const void *buckets[BATCH];
 };
 
 /* Splits the next words off and has their cache lines fetched. */
@@ -71,20 +59,21 @@ static void gather(struct batch *b, const struct word_cache *cache,
     size_t at = b->start;
     for (size_t i = 0; i < b->count; at = b->ends[i++]) {
         size_t bytes = b->ends[i] - at;
-        struct word_key key = {0, 0};
-        if (bytes <= WORD_KEY_BYTES) {
-            key = length - at >= sizeof key ? word_key_of_16(text + at, bytes)
-                                            : word_key_of(text + at, bytes);
-            b->buckets[i] = word_cache_bucket(cache, key);
-            __builtin_prefetch(b->buckets[i]);
+        if (bytes > WORD_KEY_BYTES) {
+            b->keys[i] = (struct word_key){word_long_hash(text + at, bytes), 0};
+            b->buckets[i] = word_long_bucket(cache, b->keys[i].low);
+        } else {
+            b->keys[i] = length - at >= sizeof *b->keys ? word_key_of_16(text + at, bytes)
+                                                        : word_key_of(text + at, bytes);
+            b->buckets[i] = word_cache_bucket(cache, b->keys[i]);
         }
-        b->keys[i] = key;
+        __builtin_prefetch(b->buckets[i]);
     }
 }
 
-/* Appends the ids of a word that is in its slot with its ids beside it; false when it is
+/* Writes the ids of a word that is in its slot with its ids beside it; false when it is
  * not. Writes WORD_SLOT_IDS items whatever their number. */
-static inline bool emit(const struct batch *b, size_t i, int32_t **out) {
+static inline bool emit_short(const struct batch *b, size_t i, int32_t **out) {
     if (!b->keys[i].high)
         return false;
     const struct word_slot *slot = word_bucket_find(b->buckets[i], b->keys[i]);
@@ -95,34 +84,105 @@ static inline bool emit(const struct batch *b, size_t i, int32_t **out) {
     return true;
 }
 
+static bool find(const struct words_state *state, const struct batch *b, size_t i,
+                 const unsigned char *word, size_t length, int32_t *ids, size_t *count) {
+    if (b->keys[i].high)
+        return word_cache_find(&state->cache, word, length, ids, count);
+    return length <= WORD_LONGEST &&
+           word_long_find(&state->cache, b->keys[i].low, word, length, ids, count);
+}
+
+/* The ids of any word of a batch; valid until the next call. */
+static enum status look_up(const struct words *w, struct words_state *state,
+                           const struct batch *b, size_t i, const unsigned char *word,
+                           size_t length, const int32_t **ids, size_t *count,
+                           struct error *err) {
+    *ids = state->found;
+    if (find(state, b, i, word, length, state->found, count))
+        return OK;
+    TRY(merge(w, state, word, length, err));
+    *ids = state->scratch.ids;
+    *count = state->scratch.count;
+    return OK;
+}
+
+/* Writes the ids of any word. */
+static enum status emit(const struct words *w, struct words_state *state,
+                        const struct batch *b, size_t i, const unsigned char *word,
+                        size_t length, int32_t **out, struct error *err) {
+    size_t count;
+    if (!find(state, b, i, word, length, *out, &count)) {
+        TRY(merge(w, state, word, length, err));
+        count = state->scratch.count;
+        if (count)
+            memcpy(*out, state->scratch.ids, count * sizeof **out);
+    }
+    *out += count;
+    return OK;
+}
+
 static enum status emit_batch(const struct words *w, struct words_state *state,
                               const struct batch *b, const unsigned char *text,
                               struct ids *out, struct error *err) {
     size_t at = b->start;
-    TRY(ids_reserve(out, BATCH * WORD_SLOT_IDS, err));
+    /* No word has more ids than bytes. */
+    TRY(ids_reserve(out, b->ends[b->count - 1] - b->start + WORD_SLOT_IDS, err));
     int32_t *next = out->items + out->count;
-    for (size_t i = 0; i < b->count; at = b->ends[i++]) {
-        if (emit(b, i, &next))
-            continue;
-        const int32_t *ids;
-        size_t count;
-        TRY(words_encode_one(w, state, text + at, b->ends[i] - at, &ids, &count, err));
-        out->count = (size_t)(next - out->items);
-        TRY(ids_add(out, ids, count, err));
-        TRY(ids_reserve(out, BATCH * WORD_SLOT_IDS, err));
-        next = out->items + out->count;
-    }
+    for (size_t i = 0; i < b->count; at = b->ends[i++])
+        if (!emit_short(b, i, &next))
+            TRY(emit(w, state, b, i, text + at, b->ends[i] - at, &next, err));
     out->count = (size_t)(next - out->items);
     return OK;
+}
+
+static enum status visit_uncached(const struct words *w, struct words_state *state,
+                                  const unsigned char *text, size_t length,
+                                  struct words_visitor visitor, struct error *err) {
+    for (size_t at = 0, end; at < length; at = end) {
+        end = split_next(text, at, length);
+        TRY(merge(w, state, text + at, end - at, err));
+        TRY(visitor.visit(visitor.self, at, end, state->scratch.ids, state->scratch.count,
+                          err));
+    }
+    return OK;
+}
+
+enum status words_visit(const struct words *w, struct words_state *state,
+                        const unsigned char *text, size_t length,
+                        struct words_visitor visitor, struct error *err) {
+    if (!state->cache.buckets)
+        return visit_uncached(w, state, text, length, visitor, err);
+    struct batch b;
+    for (b.start = 0; b.start < length; b.start = b.ends[b.count - 1]) {
+        gather(&b, &state->cache, text, length);
+        size_t at = b.start;
+        for (size_t i = 0; i < b.count; at = b.ends[i++]) {
+            const int32_t *ids;
+            size_t count;
+            TRY(look_up(w, state, &b, i, text + at, b.ends[i] - at, &ids, &count, err));
+            TRY(visitor.visit(visitor.self, at, b.ends[i], ids, count, err));
+        }
+    }
+    return OK;
+}
+
+/* A visitor that collects ids. */
+static enum status collect(void *self, size_t start, size_t end, const int32_t *ids,
+                           size_t count, struct error *err) {
+    (void)start;
+    (void)end;
+    return ids_add(self, ids, count, err);
 }
 
 enum status words_encode(const struct words *w, struct words_state *state,
                          const unsigned char *text, size_t length, struct ids *out,
                          struct error *err) {
-    const struct word_cache *cache = state->cache.buckets ? &state->cache : w->seed;
+    if (!state->cache.buckets)
+        return visit_uncached(w, state, text, length,
+                              (struct words_visitor){collect, out}, err);
     struct batch b;
     for (b.start = 0; b.start < length; b.start = b.ends[b.count - 1]) {
-        gather(&b, cache, text, length);
+        gather(&b, &state->cache, text, length);
         TRY(emit_batch(w, state, &b, text, out, err));
     }
     return OK;
