@@ -21,7 +21,8 @@ static inline void rows_clear(struct tensor t, int64_t first) {
 
 /* The first `count` rows of `from`, zeros after them. */
 static inline void rows_copy(struct tensor to, struct tensor from, int64_t count) {
-    memcpy(to.data, from.data, rows_bytes(to, count));
+    if (count > 0)
+        memcpy(to.data, from.data, rows_bytes(to, count));
     rows_clear(to, count);
 }
 

@@ -20,8 +20,10 @@ static double *zeros(int64_t count) {
 
 void reference_open(struct reference *r, const struct config *config,
                     const struct parameters *parameters) {
-    *r = (struct reference){config, parameters,
-                            calloc((size_t)parameters->count, sizeof *r->values)};
+    *r = (struct reference){
+        .config = config,
+        .parameters = parameters,
+        .values = calloc((size_t)parameters->count, sizeof *r->values)};
     assert(r->values);
     for (int i = 0; i < parameters->count; i++) {
         const struct parameter *row = parameters->rows[i];
@@ -76,20 +78,32 @@ static struct pair get_pair(const struct reference *r, int layer, const char *na
 
 /* ---- Parts. ---- */
 
+static double stored(const struct reference *r, double x) {
+    return r->single ? (double)(float)x : x;
+}
+
+static void store(const struct reference *r, double *x, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        x[i] = stored(r, x[i]);
+}
+
 /* y (n, out) = x (n, in) W^T + b */
-static void linear(double *y, const double *x, struct pair p, int64_t n, int64_t in,
-                   int64_t out) {
+static void linear(const struct reference *r, double *y, const double *x, struct pair p,
+                   int64_t n, int64_t in, int64_t out) {
     for (int64_t i = 0; i < n; i++)
         for (int64_t o = 0; o < out; o++) {
-            double sum = p.bias[o];
-            for (int64_t k = 0; k < in; k++)
-                sum += x[i * in + k] * p.weight[o * in + k];
-            y[i * out + o] = sum;
+            double sum = 0;
+            for (int64_t k = 0; k < in; k++) {
+                const int64_t t = (k + r->single) % in;
+                sum = stored(r, sum + x[i * in + t] * p.weight[o * in + t]);
+            }
+            y[i * out + o] = stored(r, sum + p.bias[o]);
         }
 }
 
-static void normalise(double *y, const double *x, const struct norm_kind *kind,
-                      double eps, struct pair p, int64_t n, int64_t width) {
+static void normalise(const struct reference *r, double *y, const double *x,
+                      const struct norm_kind *kind, double eps, struct pair p, int64_t n,
+                      int64_t width) {
     const int centred = strcmp(kind->name, "ln") == 0;
     assert(centred || strcmp(kind->name, "rms") == 0);
     for (int64_t i = 0; i < n; i++, x += width, y += width) {
@@ -101,6 +115,7 @@ static void normalise(double *y, const double *x, const struct norm_kind *kind,
         for (int64_t c = 0; c < width; c++)
             y[c] = (x[c] - mean) / sqrt(square + eps) * (p.weight ? p.weight[c] : 1) +
                    (p.bias ? p.bias[c] : 0);
+        store(r, y, width);
     }
 }
 
@@ -151,6 +166,7 @@ static void attend(const struct run *u, double *out, const double *q, const doub
         for (int64_t c = 0; c < e; c++)
             p[j - first] += q[row * d + column + c] * k[j * d + column + c];
         p[j - first] /= sqrt((double)e);
+        p[j - first] = stored(u->r, p[j - first]);
         max = fmax(max, p[j - first]);
     }
     for (int64_t j = first; j < last; j++)
@@ -169,21 +185,22 @@ static void attention(const struct run *u, int layer, double *c, const double *x
     double *qkv[3];
     for (int i = 0; i < 3; i++) {
         qkv[i] = zeros(u->n * u->d);
-        linear(qkv[i], x, get_pair(u->r, layer, names[i]), u->n, u->d, u->d);
+        linear(u->r, qkv[i], x, get_pair(u->r, layer, names[i]), u->n, u->d, u->d);
     }
     for (int64_t b = 0; b < u->batch->num_sequences; b++)
         for (int64_t i = u->batch->starts[b]; i < u->batch->starts[b + 1]; i++)
             for (int64_t h = 0; h < u->heads; h++)
                 attend(u, c, qkv[0], qkv[1], qkv[2], i, h, u->batch->starts[b],
                        u->batch->starts[b + 1], (uint32_t)(1 + 3 * layer));
+    store(u->r, c, u->n * u->d);
     for (int i = 0; i < 3; i++)
         free(qkv[i]);
 }
 
 static void feed_forward(const struct run *u, int layer, double *c, const double *x) {
-    linear(c, x, get_pair(u->r, layer, "intermediate.dense"), u->n, u->d, u->f);
+    linear(u->r, c, x, get_pair(u->r, layer, "intermediate.dense"), u->n, u->d, u->f);
     for (int64_t i = 0; i < u->n * u->f; i++)
-        c[i] = gelu(c[i]);
+        c[i] = stored(u->r, gelu(c[i]));
 }
 
 static void scale_heads(const struct run *u, int layer, double *x) {
@@ -212,6 +229,7 @@ static void add(struct run *u, int layer, int is_ffn, const double *z) {
         u->x[i] = a->resid_alpha * (gain ? gain[i % u->d] : 1) * u->x[i] + z[i] +
                   (is_ffn && a->bottom_skip ? u->bottom[i] : 0);
     }
+    store(u->r, u->x, u->n * u->d);
 }
 
 /* z: from the sublayer's input x to the branch's output, before dropout. */
@@ -223,20 +241,20 @@ static void branch(const struct run *u, int layer, int is_ffn, double *z) {
     double *in = zeros(u->n * u->d), *c = zeros(u->n * width);
     memcpy(in, u->x, (size_t)(u->n * u->d) * sizeof *in);
     if (a->pre_norm)
-        normalise(in, u->x, a->norm, a->norm_eps, get_pair(u->r, layer, s->pre), u->n,
-                  u->d);
+        normalise(u->r, in, u->x, a->norm, a->norm_eps, get_pair(u->r, layer, s->pre),
+                  u->n, u->d);
     (is_ffn ? feed_forward : attention)(u, layer, c, in);
     if (!is_ffn && a->head_scale == HEAD_SCALE_PRE_PROJ)
         scale_heads(u, layer, c);
     if (a->mid_norm & bit)
-        normalise(c, c, a->norm_aux, a->norm_eps, get_pair(u->r, layer, s->mid), u->n,
-                  width);
-    linear(z, c, get_pair(u->r, layer, s->output), u->n, width, u->d);
+        normalise(u->r, c, c, a->norm_aux, a->norm_eps, get_pair(u->r, layer, s->mid),
+                  u->n, width);
+    linear(u->r, z, c, get_pair(u->r, layer, s->output), u->n, width, u->d);
     if (!is_ffn && a->head_scale == HEAD_SCALE_POST_PROJ)
         scale_heads(u, layer, z);
     if (a->out_norm & bit)
-        normalise(z, z, a->norm_aux, a->norm_eps, get_pair(u->r, layer, s->out), u->n,
-                  u->d);
+        normalise(u->r, z, z, a->norm_aux, a->norm_eps, get_pair(u->r, layer, s->out),
+                  u->n, u->d);
     free(in);
     free(c);
 }
@@ -250,7 +268,7 @@ static void run_sublayer(struct run *u, int layer, int is_ffn) {
     drop_rows(u, z, (uint32_t)(1 + 3 * layer + (is_ffn ? 2 : 1)));
     add(u, layer, is_ffn, z);
     if (a->post_norm)
-        normalise(u->x, u->x, a->norm, a->norm_eps,
+        normalise(u->r, u->x, u->x, a->norm, a->norm_eps,
                   get_pair(u->r, layer, names[is_ffn].post), u->n, u->d);
     free(z);
 }
@@ -265,8 +283,9 @@ static void embed(struct run *u) {
             u->x[i * u->d + j] =
                 word[u->batch->input_ids[i] * u->d + j] +
                 position[(u->token[i] + c->pad_token_id + 1) * u->d + j] + type[j];
+    store(u->r, u->x, u->n * u->d);
     if (c->arrangement.embed_norm)
-        normalise(u->x, u->x, c->arrangement.norm_aux, c->arrangement.norm_eps,
+        normalise(u->r, u->x, u->x, c->arrangement.norm_aux, c->arrangement.norm_eps,
                   get_pair(u->r, -1, "embeddings.LayerNorm"), u->n, u->d);
     drop_rows(u, u->x, 0);
     for (int64_t i = 0; i < u->n * u->d; i++)
@@ -281,8 +300,8 @@ static void finish(struct run *u, double *output) {
         double *y = output + i * u->d;
         memcpy(y, u->x + row * u->d, (size_t)u->d * sizeof *y);
         if (a->final_norm)
-            normalise(y, (a->dual_stream > 0 ? u->second : u->x) + row * u->d, a->norm,
-                      a->final_eps, p, 1, u->d);
+            normalise(u->r, y, (a->dual_stream > 0 ? u->second : u->x) + row * u->d,
+                      a->norm, a->final_eps, p, 1, u->d);
         for (int64_t j = 0; a->dual_stream > 0 && j < u->d; j++)
             y[j] += a->dual_out * u->x[row * u->d + j];
     }

@@ -9,6 +9,9 @@ struct reference {
     const struct config *config;
     const struct parameters *parameters; /* names and shapes */
     double **values;                     /* of each row, owned */
+    int single; /* not 0: round all that is stored, and each step of a product's sum, to
+                   float, sums beginning at term `single`: a plain single-precision
+                   encoder, to see what rounding alone does */
 };
 
 /* Copies the parameters' values. */

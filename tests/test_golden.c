@@ -3,7 +3,9 @@
  *
  * usage: test_golden [DIR]; DIR holds folders as tests/data/encoder does, which is the
  * default. A line a folder: the worst difference of outputs and of gradients, each
- * relative to the largest entry of its tensor. */
+ * relative to the largest entry of its tensor. The bounds are 1e-5 and 1e-4; where
+ * weights multiply rounding errors so that a plain encoder in single precision is off by
+ * more than a quarter of that, four times its difference. */
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,6 +20,7 @@
 #include "encoder/schedule.h"
 #include "finetune/head.h"
 #include "pretrain/mlm_head.h"
+#include "tests/reference.h"
 #include "tests/support.h"
 
 /* ---- A model of a folder. ---- */
@@ -34,6 +37,9 @@ struct model {
 };
 
 enum { MOST = 4096 }; /* tokens of a golden batch */
+#define TOLERANCE                                                      \
+    1e-5 /* of outputs; or twice what plain single precision is off by \
+          */
 
 static void layout(struct model *m, struct arena *arena) {
     encoder_layout(m->encoder, arena, (struct limits){MOST, MOST, MOST, MOST}, true);
@@ -234,10 +240,38 @@ static double compare_gradients(const struct model *m, const char *loss,
     return fmax(worst, 100 * worst_key / top); /* 1e-6 there is 1e-4 here */
 }
 
+enum { ORDERS = 8 }; /* in which the plain encoder sums */
+
+/* How far a plain encoder in single precision is from the expected hidden states, the
+ * worst of several orders of its sums: weights can be such that every product multiplies
+ * rounding errors. */
+static double plain_single_precision(const struct model *m,
+                                     const struct golden_batch *b) {
+    const struct batch all = batch_of(b, b->every, b->num_tokens);
+    const int64_t width = m->config.hidden_size, count = b->num_tokens * width;
+    double worst = 0, *hidden = calloc((size_t)count, sizeof *hidden);
+    float *rounded = calloc((size_t)count, sizeof *rounded);
+    struct reference r;
+    assert_true(hidden && rounded);
+    reference_open(&r, &m->config, &m->parameters);
+    for (r.single = 1; r.single <= ORDERS; r.single++) {
+        reference_forward(&r, &all, (struct pass){0}, hidden);
+        for (int64_t i = 0; i < count; i++)
+            rounded[i] = (float)hidden[i];
+        const struct tensor t = tensor_f32(rounded, b->num_tokens, width);
+        worst = fmax(worst, compare_hidden(m, b, t));
+    }
+    free(hidden);
+    free(rounded);
+    reference_close(&r);
+    return worst;
+}
+
 /* ---- The two kinds of folder. ---- */
 
 struct worst {
     double outputs, gradients;
+    double allowed; /* of outputs */
 };
 
 static void check_mlm(struct model *m, const struct golden_batch *b, struct worst *w) {
@@ -278,13 +312,15 @@ static void check_classifier(struct model *m, const struct golden_batch *b,
 static struct worst check_outputs(const char *folder) {
     static struct golden_batch b;
     struct model m;
-    struct worst w = {0};
+    struct worst w = {.allowed = TOLERANCE};
     model_open(&m, folder, true);
     read_batch(&m, "", &b);
     const struct batch all = batch_of(&b, b.every, b.num_tokens);
     w.outputs = compare_hidden(&m, &b, run_encoder(&m, &all));
     check_mlm(&m, &b, &w);
     check_classifier(&m, &b, &w);
+    if (w.outputs > TOLERANCE)
+        w.allowed = fmax(TOLERANCE, 2 * plain_single_precision(&m, &b));
     model_close(&m);
     return w;
 }
@@ -359,7 +395,7 @@ static double compare_weights(const struct model *m) {
 static struct worst check_trajectory(const char *folder, const char *path) {
     struct error err;
     struct model m;
-    struct worst w = {0};
+    struct worst w = {.allowed = TOLERANCE};
     json_t *trajectory;
     SUPPORT_OK(json_file_read(&trajectory, path, &err), err);
     model_open(&m, folder, false);
@@ -387,10 +423,12 @@ static bool check_folder(const char *name) {
     const bool is_trajectory = file_exists(path);
     const struct worst w =
         is_trajectory ? check_trajectory(folder, path) : check_outputs(folder);
-    const bool fits = w.outputs <= 1e-5 && w.gradients <= 1e-4;
+    const bool fits = w.outputs <= w.allowed && w.gradients <= 1e-4;
     printf("%-24s %s %.1e  %s %.1e  %s\n", name, is_trajectory ? "steps  " : "outputs",
            w.outputs, is_trajectory ? "weights  " : "gradients", w.gradients,
            fits ? "ok" : "OUT OF TOLERANCE");
+    if (w.allowed > TOLERANCE)
+        printf("%-24s plain single precision is off by %.1e there\n", "", w.allowed / 2);
     return fits;
 }
 
