@@ -16,7 +16,7 @@ run() {
 rm -rf "$out"
 mkdir "$out"
 
-step "1. Train a byte-level BPE tokenizer on 1.5 MB of text"
+step "1. Train a byte-level BPE tokenizer on 1.7 MB of text"
 run tokenizer train --vocab-size 4000 --output $out/tokenizer demo/text/*.txt
 
 step "2. Pretrain a small NormFormer: guess the words behind <mask>"
@@ -24,12 +24,12 @@ run pretrain --arch normformer --tokenizer $out/tokenizer \
     --train demo/text/*.txt --valid demo/valid.txt --output $out/model \
     --num-hidden-layers 2 --hidden-size 128 --num-attention-heads 4 \
     --intermediate-size 512 --max-seq-length 128 --hidden-dropout-prob 0 \
-    --attention-probs-dropout-prob 0 --per-device-train-batch-size 16 \
-    --learning-rate 2e-3 --max-steps 3000 --eval-steps 500 --save-steps 3000 \
-    --logging-steps 500
+    --attention-probs-dropout-prob 0 --mlm-probability 0.3 \
+    --per-device-train-batch-size 16 --learning-rate 2e-3 --max-steps 3000 \
+    --eval-steps 500 --save-steps 3000 --logging-steps 1000
 
 step "3. Ask the model for a masked word"
-echo "The <mask> of the country is in the north." |
+echo "Agricultural <mask>: milk, wheat, maize, potatoes" |
     run fill-mask --model $out/model --top-k 3
 
 step "4. Fine-tune on samples of three GLUE tasks, two seeds each, and print the scores"
