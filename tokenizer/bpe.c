@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "tokenizer/bytes.h"
-#include "tokenizer/hash.h"
 
 enum { SHORT_WORD = 32 }; /* symbols; up to here a scan for the minimum beats a heap */
 
@@ -31,7 +30,8 @@ void bpe_free(struct bpe *b) {
 /* The slot of a pair, or the empty one where it belongs. */
 static struct bpe_pair *pair_slot(const struct bpe *b, int32_t left, int32_t right) {
     size_t mask = b->pair_slots - 1;
-    size_t at = hash_mix((uint32_t)left, (uint32_t)right) & mask;
+    uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+    size_t at = (key * 0x9E3779B97F4A7C15u >> 32) & mask;
     for (;; at = (at + 1) & mask) {
         struct bpe_pair *p = &b->pairs[at];
         if ((p->left == left && p->right == right) || p->rank == BPE_NO_RANK)

@@ -7,14 +7,6 @@
 
 const char unicode_version[] = UNICODE_TABLE_VERSION;
 
-enum unicode_class unicode_class(uint32_t code) {
-    uint32_t block = code >> 7;
-    if (block >= UNICODE_BLOCKS)
-        return UNICODE_OTHER;
-    uint64_t word = unicode_block[unicode_block_index[block]][code >> 5 & 3];
-    return (enum unicode_class)(word >> 2 * (code & 31) & 3);
-}
-
 bool unicode_is_word(uint32_t code) {
     size_t low = 0;
     size_t high = sizeof unicode_word_ranges / sizeof *unicode_word_ranges;
@@ -27,33 +19,6 @@ bool unicode_is_word(uint32_t code) {
     }
     return low < sizeof unicode_word_ranges / sizeof *unicode_word_ranges &&
            code >= unicode_word_ranges[low][0];
-}
-
-/* The range of the second byte, which is what excludes overlong forms, surrogates and
- * values above U+10FFFF (Unicode 16, table 3-7). */
-static bool second_byte_fits(unsigned char lead, unsigned char second) {
-    unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-    unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-    return second >= low && second <= high;
-}
-
-size_t unicode_decode(const unsigned char *text, size_t length, uint32_t *code) {
-    unsigned char lead = text[0];
-    *code = lead;
-    if (lead < 0x80)
-        return 1;
-    *code = UNICODE_BAD;
-    size_t need = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    if (lead < 0xC2 || lead > 0xF4 || length < 2 || !second_byte_fits(lead, text[1]))
-        return 1;
-    uint32_t value = (lead & (0x7Fu >> need)) << 6 | (text[1] & 0x3F);
-    for (size_t i = 2; i < need; i++) {
-        if (i >= length || (text[i] & 0xC0) != 0x80)
-            return i;
-        value = value << 6 | (text[i] & 0x3F);
-    }
-    *code = value;
-    return need;
 }
 
 size_t unicode_encode(uint32_t code, char out[4]) {

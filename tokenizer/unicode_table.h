@@ -8,9 +8,9 @@
 
 /* clang-format off */
 #define UNICODE_TABLE_VERSION "16.0"
-#define UNICODE_BLOCKS 1608 /* of 128 code points; all above is class O */
+_Static_assert(UNICODE_BLOCKS == 1608, "unicode.h: blocks of 128 code points");
 
-static const uint8_t unicode_block_index[UNICODE_BLOCKS] = {
+const uint8_t unicode_block_index[UNICODE_BLOCKS] = {
     0, 1, 2, 2, 2, 3, 4, 5, 2, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20,
     21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 2, 2, 31, 32, 33, 34, 35, 2, 2, 2, 36, 37, 38, 39,
     40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 2, 50, 2, 2, 51, 52, 53, 54, 55, 56, 57, 57, 57, 57,
@@ -81,7 +81,7 @@ static const uint8_t unicode_block_index[UNICODE_BLOCKS] = {
 };
 
 /* Two bits a code point: 0 other, 1 letter, 2 number, 3 space. */
-static const uint64_t unicode_block[208][4] = {
+const uint64_t unicode_block[208][4] = {
     {0xffc0000, 0xaaaaa00000003, 0x15555555555554, 0x15555555555554},
     {0xc00, 0x2a1804a000100003, 0x5555155555555555, 0x5555155555555555},
     {0x5555555555555555, 0x5555555555555555, 0x5555555555555555, 0x5555555555555555},

@@ -3,13 +3,30 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "tokenizer/hash.h"
 
-enum { CACHE_LINE = 64, STORE_PER_BUCKET = 64 /* bytes */, ID_BYTES = 3 };
+enum {
+    CACHE_LINE = 64,
+    LONGS_PER_BUCKET = 2,
+    STORE_PER_BUCKET = 64, /* bytes */
+    ID_BYTES = 3
+};
 
 static size_t bucket_count(const struct word_cache *c) {
     return (size_t)1 << (64 - c->shift);
+}
+
+/* Looking up jumps all over the table: huge pages, asked for before the first touch, save
+ * most of the address translation. */
+static void *take_table(size_t bytes) {
+    enum { HUGE_PAGE = 1 << 21 };
+    size_t alignment = bytes >= HUGE_PAGE ? HUGE_PAGE : CACHE_LINE;
+    void *table = aligned_alloc(alignment, (bytes + alignment - 1) & ~(alignment - 1));
+    if (table && bytes >= HUGE_PAGE)
+        madvise(table, bytes, MADV_HUGEPAGE); /* may be refused: only slower */
+    return table;
 }
 
 enum status word_cache_open(struct word_cache *c, unsigned log2_buckets,
@@ -18,9 +35,9 @@ enum status word_cache_open(struct word_cache *c, unsigned log2_buckets,
     *c = (struct word_cache){.shift = 64 - log2_buckets};
     size_t buckets = bucket_count(c);
     c->store_size = buckets * STORE_PER_BUCKET;
-    c->buckets = aligned_alloc(CACHE_LINE, buckets * sizeof *c->buckets);
-    c->longs = aligned_alloc(CACHE_LINE, buckets * sizeof *c->longs);
-    c->store = malloc(c->store_size);
+    c->buckets = take_table(buckets * sizeof *c->buckets);
+    c->longs = take_table(buckets * LONGS_PER_BUCKET * sizeof *c->longs);
+    c->store = take_table(c->store_size);
     if (!c->buckets || !c->longs || !c->store) {
         word_cache_close(c);
         return error_set(err, ERR_MEMORY, "out of memory for a cache of words");
@@ -38,7 +55,7 @@ void word_cache_close(struct word_cache *c) {
 
 void word_cache_clear(struct word_cache *c) {
     memset(c->buckets, 0, bucket_count(c) * sizeof *c->buckets);
-    memset(c->longs, 0, bucket_count(c) * sizeof *c->longs);
+    memset(c->longs, 0, bucket_count(c) * LONGS_PER_BUCKET * sizeof *c->longs);
     c->store_used = 1; /* place 0 and ids[0] == ~0 mean "none" */
 }
 
@@ -47,7 +64,7 @@ uint64_t word_long_hash(const unsigned char *word, size_t length) {
 }
 
 const struct word_long *word_long_bucket(const struct word_cache *c, uint64_t hash) {
-    size_t buckets = bucket_count(c) / WORD_LONG_WAYS;
+    size_t buckets = bucket_count(c) * LONGS_PER_BUCKET / WORD_LONG_WAYS;
     return &c->longs[(hash & (buckets - 1)) * WORD_LONG_WAYS];
 }
 
@@ -68,7 +85,7 @@ bool word_long_find(const struct word_cache *c, uint64_t hash, const unsigned ch
     const struct word_long *bucket = word_long_bucket(c, hash);
     for (int way = 0; way < WORD_LONG_WAYS; way++) {
         uint16_t head[2];
-        if (bucket[way].hash != hash || !bucket[way].place)
+        if (bucket[way].tag != hash >> 32 || !bucket[way].place)
             continue;
         memcpy(head, c->store + bucket[way].place, sizeof head);
         const unsigned char *text =
@@ -90,8 +107,8 @@ bool word_cache_find(const struct word_cache *c, const unsigned char *word, size
         return false;
     if (slot->ids[0] < -1)
         return read_entry(c, (uint32_t)~slot->ids[0], ids, count), true;
-    for (*count = 0; *count < WORD_SLOT_IDS && slot->ids[*count] >= 0; ++*count)
-        ids[*count] = slot->ids[*count];
+    *count = word_slot_count(slot);
+    memcpy(ids, slot->ids, *count * sizeof *ids);
     return true;
 }
 
@@ -128,7 +145,7 @@ static bool add_long(struct word_cache *c, const unsigned char *word, size_t len
         way++;
     if (bucket[way].place)
         way = place % WORD_LONG_WAYS;
-    bucket[way] = (struct word_long){.hash = hash, .place = place};
+    bucket[way] = (struct word_long){(uint32_t)(hash >> 32), place};
     return true;
 }
 

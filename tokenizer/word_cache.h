@@ -12,6 +12,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifdef __SSE4_2__
+#include <nmmintrin.h>
+#endif
+
 #include "base/error.h"
 
 enum {
@@ -38,11 +42,10 @@ struct word_bucket { /* one cache line */
 };
 
 struct word_long {
-    uint64_t hash;
+    uint32_t tag;   /* of the hash */
     uint32_t place; /* in the store; 0: empty */
-    uint32_t unused;
 };
-enum { WORD_LONG_WAYS = 4 }; /* one cache line */
+enum { WORD_LONG_WAYS = 8 }; /* one cache line */
 
 struct word_cache {
     struct word_bucket *buckets; /* owned */
@@ -96,19 +99,44 @@ static inline struct word_key word_key_of_16(const unsigned char *word, size_t l
     return key;
 }
 
-static inline struct word_bucket *word_cache_bucket(const struct word_cache *c,
-                                                    struct word_key key) {
+/* Multiplies, or what the processor has for checksums, which is quicker. */
+static inline uint64_t word_key_hash(struct word_key key) {
+#ifdef __SSE4_2__
+    return _mm_crc32_u64(_mm_crc32_u64(0, key.low), key.high) << 32;
+#else
     uint64_t hash = (key.low ^ key.high * 0x9E3779B97F4A7C15u) * 0xD6E8FEB86659FD93u;
-    hash = (hash ^ hash >> 32) * 0xA0761D6478BD642Fu;
-    return &c->buckets[hash >> c->shift];
+    return (hash ^ hash >> 32) * 0xA0761D6478BD642Fu;
+#endif
 }
 
+static inline struct word_bucket *word_cache_bucket(const struct word_cache *c,
+                                                    struct word_key key) {
+    return &c->buckets[word_key_hash(key) >> c->shift];
+}
+
+/* How many ids lie beside the key. */
+static inline size_t word_slot_count(const struct word_slot *slot) {
+#ifdef __SSE4_2__
+    __m128i ids = _mm_loadu_si128((const __m128i *)(const void *)slot->ids);
+    int negative = _mm_movemask_ps(_mm_castsi128_ps(ids));
+    return WORD_SLOT_IDS - (size_t)__builtin_popcount((unsigned)negative);
+#else
+    size_t count = 0;
+    for (int i = 0; i < WORD_SLOT_IDS; i++)
+        count += slot->ids[i] >= 0;
+    return count;
+#endif
+}
+
+static inline bool word_key_differs(const struct word_slot *slot, struct word_key key) {
+    return ((slot->key.low ^ key.low) | (slot->key.high ^ key.high)) != 0;
+}
+
+/* Which way it is cannot be foreseen, so it is computed rather than branched on. */
 static inline const struct word_slot *word_bucket_find(const struct word_bucket *bucket,
                                                        struct word_key key) {
-    const struct word_slot *way = bucket->ways;
-    bool first = ((way[0].key.low ^ key.low) | (way[0].key.high ^ key.high)) == 0;
-    bool second = ((way[1].key.low ^ key.low) | (way[1].key.high ^ key.high)) == 0;
-    return first | second ? &way[!first] : NULL;
+    const struct word_slot *slot = &bucket->ways[word_key_differs(bucket->ways, key)];
+    return word_key_differs(slot, key) ? NULL : slot;
 }
 
 #endif

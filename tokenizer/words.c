@@ -3,7 +3,7 @@
 
 #include "tokenizer/split.h"
 
-enum { BATCH = 256 }; /* words whose cache lines are fetched while others are split */
+enum { BATCH = 192 }; /* words whose cache lines are fetched while others are split */
 
 /* The tokens that encode to themselves. Frequent ones have small ids and come last, to
  * the front of their buckets. */
@@ -53,8 +53,9 @@ struct batch {
 };
 
 /* Splits the next words off and has their cache lines fetched. */
-static void gather(struct batch *b, const struct word_cache *cache,
+static void gather(struct batch *b, const struct word_cache *own,
                    const unsigned char *text, size_t length) {
+    const struct word_cache copy = *own, *cache = &copy; /* that no store can change */
     b->count = split_spans(text, b->start, length, b->ends, BATCH);
     size_t at = b->start;
     for (size_t i = 0; i < b->count; at = b->ends[i++]) {
@@ -80,7 +81,7 @@ static inline bool emit_short(const struct batch *b, size_t i, int32_t **out) {
     if (!slot || slot->ids[0] < 0)
         return false;
     memcpy(*out, slot->ids, sizeof slot->ids);
-    *out += 1 + (slot->ids[1] >= 0) + (slot->ids[2] >= 0) + (slot->ids[3] >= 0);
+    *out += word_slot_count(slot);
     return true;
 }
 
