@@ -51,7 +51,6 @@ static int64_t scratch_place(struct scratch *s, float *base, int64_t head_size,
 
 void attention_layout(struct attention *a, struct arena *arena, int64_t max_keys) {
     struct scratch s;
-    a->max_keys = max_keys;
     a->scratch_each = scratch_place(&s, NULL, a->head_size, max_keys);
     a->scratch = ARENA_TAKE(arena, float, a->scratch_each * a->threads);
 }
@@ -140,8 +139,7 @@ struct task {
 };
 
 static struct task task_of(const struct attention *a, const struct attention_rows *rows,
-                           int64_t index, struct heads_view q, struct heads_view k,
-                           struct heads_view v, struct mask mask) {
+                           int64_t index, struct heads x, struct mask mask) {
     const int64_t sequence = index / a->num_heads, head = index % a->num_heads;
     const int64_t key = rows->key_starts[sequence], column = head * a->head_size;
     return (struct task){
@@ -151,11 +149,11 @@ static struct task task_of(const struct attention *a, const struct attention_row
         .keys = rows->key_starts[sequence + 1] - key,
         .first = rows->query_starts[sequence],
         .last = rows->query_starts[sequence + 1],
-        .q = q.data + column,
-        .k = k.data + key * k.stride + column,
-        .v = v.data + key * v.stride + column,
-        .q_stride = q.stride,
-        .kv_stride = k.stride,
+        .q = x.q.data + column,
+        .k = x.k.data + key * x.k.stride + column,
+        .v = x.v.data + key * x.v.stride + column,
+        .q_stride = x.q.stride,
+        .kv_stride = x.k.stride,
         .d = a->num_heads * a->head_size,
         .scale = 1 / sqrtf((float)a->head_size),
         .mask = mask,
@@ -189,11 +187,11 @@ static void forward_block(const struct task *t, const struct scratch *s, int64_t
 }
 
 void attention_forward(const struct attention *a, struct attention_rows rows,
-                       struct heads_view q, struct heads_view k, struct heads_view v,
-                       float rate, struct rng stream, struct tensor context, float *lse) {
+                       struct heads x, float rate, struct rng stream,
+                       struct tensor context, float *lse) {
 #pragma omp parallel for schedule(dynamic) num_threads(a->threads)
     for (int64_t i = 0; i < rows.num_sequences * a->num_heads; i++) {
-        const struct task t = task_of(a, &rows, i, q, k, v, mask_of(rate, stream));
+        const struct task t = task_of(a, &rows, i, x, mask_of(rate, stream));
         const struct scratch s = scratch_of_thread(a, t.keys);
         small_product_transpose(s.kt, s.ld, t.k, t.kv_stride, t.keys, t.head_size);
         gather(s.v, s.width, t.v, t.kv_stride, t.keys, t.head_size);
@@ -246,18 +244,19 @@ static void clear(struct heads_view x, int64_t rows, int64_t columns) {
 }
 
 void attention_backward(const struct attention *a, struct attention_rows rows,
-                        struct heads_view q, struct heads_view k, struct heads_view v,
-                        float rate, struct rng stream, struct tensor context,
-                        const float *lse, struct tensor dcontext, struct heads_view dq,
-                        struct heads_view dk, struct heads_view dv) {
+                        struct heads x, float rate, struct rng stream,
+                        struct tensor context, const float *lse, struct tensor dcontext,
+                        struct heads dx) {
 #pragma omp parallel for schedule(dynamic) num_threads(a->threads)
     for (int64_t i = 0; i < rows.num_sequences * a->num_heads; i++) {
-        const struct task t = task_of(a, &rows, i, q, k, v, mask_of(rate, stream));
+        const struct task t = task_of(a, &rows, i, x, mask_of(rate, stream));
         const struct scratch s = scratch_of_thread(a, t.keys);
         const int64_t key = rows.key_starts[i / a->num_heads];
         const int64_t column = t.head * t.head_size;
-        const struct heads_view dk_head = {dk.data + key * dk.stride + column, dk.stride};
-        const struct heads_view dv_head = {dv.data + key * dv.stride + column, dv.stride};
+        const struct heads_view dk_head = {dx.k.data + key * dx.k.stride + column,
+                                           dx.k.stride};
+        const struct heads_view dv_head = {dx.v.data + key * dx.v.stride + column,
+                                           dx.v.stride};
         if (t.first == t.last) { /* no query reads this sequence */
             clear(dk_head, t.keys, t.head_size);
             clear(dv_head, t.keys, t.head_size);
@@ -269,8 +268,8 @@ void attention_backward(const struct attention *a, struct attention_rows rows,
         for (int64_t first = t.first; first < t.last; first += QUERIES)
             backward_block(&t, &s, first,
                            t.last - first < QUERIES ? t.last - first : QUERIES,
-                           context.data, dcontext.data, lse, dq);
-        scatter(dk_head.data, dk.stride, s.dk, s.width, t.keys, t.head_size, t.scale);
-        scatter(dv_head.data, dv.stride, s.dv, s.width, t.keys, t.head_size, 1);
+                           context.data, dcontext.data, lse, dx.q);
+        scatter(dk_head.data, dx.k.stride, s.dk, s.width, t.keys, t.head_size, t.scale);
+        scatter(dv_head.data, dx.v.stride, s.dv, s.width, t.keys, t.head_size, 1);
     }
 }

@@ -26,6 +26,11 @@ static inline struct heads_view heads_view(struct tensor t, int64_t first_column
     return (struct heads_view){tensor_floats(t) + first_column, t.columns};
 }
 
+/* Values, or their gradients. */
+struct heads {
+    struct heads_view q, k, v;
+};
+
 /* The rows of each sequence among the keys and among the queries; they differ in the last
  * layer, which computes only the rows that the head reads. */
 struct attention_rows {
@@ -38,7 +43,7 @@ struct attention {
     int64_t num_heads, head_size;
     int threads;
     float *scratch; /* of all threads */
-    int64_t scratch_each, max_keys;
+    int64_t scratch_each;
 };
 
 /* Takes the threads' scratch for sequences of up to `max_keys` tokens. */
@@ -46,13 +51,12 @@ void attention_layout(struct attention *a, struct arena *arena, int64_t max_keys
 
 /* context (queries, D); lse (queries, H) is kept for backward. `rate` 0 = no dropout. */
 void attention_forward(const struct attention *a, struct attention_rows rows,
-                       struct heads_view q, struct heads_view k, struct heads_view v,
-                       float rate, struct rng stream, struct tensor context, float *lse);
-/* Writes dq, dk, dv of all rows of the sequences. */
+                       struct heads x, float rate, struct rng stream,
+                       struct tensor context, float *lse);
+/* Writes the gradients of all rows of the sequences to dx; the rest as in forward. */
 void attention_backward(const struct attention *a, struct attention_rows rows,
-                        struct heads_view q, struct heads_view k, struct heads_view v,
-                        float rate, struct rng stream, struct tensor context,
-                        const float *lse, struct tensor dcontext, struct heads_view dq,
-                        struct heads_view dk, struct heads_view dv);
+                        struct heads x, float rate, struct rng stream,
+                        struct tensor context, const float *lse, struct tensor dcontext,
+                        struct heads dx);
 
 #endif

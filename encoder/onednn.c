@@ -4,6 +4,7 @@
 #include <math.h>
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -388,11 +389,6 @@ enum status device_open(struct device **out, int threads, const struct notices *
 }
 
 int device_threads(const struct device *d) { return d->threads; }
-
-bool device_has_bf16(const struct device *d) {
-    (void)d;
-    return (unsigned)dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core_bf16;
-}
 
 const char *device_description(const struct device *d) { return d->description; }
 

@@ -13,8 +13,6 @@
 #ifndef ENCODER_ONEDNN_H
 #define ENCODER_ONEDNN_H
 
-#include <stdbool.h>
-
 #include "base/error.h"
 #include "base/notice.h"
 #include "encoder/tensor.h"
@@ -25,7 +23,6 @@ struct device;
 enum status device_open(struct device **d, int threads, const struct notices *notices,
                         struct error *err) MUST_CHECK;
 int device_threads(const struct device *d);
-bool device_has_bf16(const struct device *d);
 /* "oneDNN 2.6.3, avx512_core_bf16, 2 threads". */
 const char *device_description(const struct device *d);
 enum status device_check(struct device *d, struct error *err) MUST_CHECK;

@@ -217,7 +217,7 @@ static struct residual residual_of(const struct sublayer *s, const struct stage 
  * (rows_in, 2 D) and the queries (rows_out, D) follow. */
 struct projections {
     struct tensor joint, query; /* query.data NULL: part of joint */
-    struct heads_view q, k, v;
+    struct heads heads;
 };
 
 static struct projections projections_of(const struct sublayer *s, const struct stage *st,
@@ -226,16 +226,16 @@ static struct projections projections_of(const struct sublayer *s, const struct 
     struct projections p = {0};
     if (!st->pick) {
         p.joint = shaped(buffer, st->rows_in, 3 * d);
-        p.q = heads_view(p.joint, 0);
-        p.k = heads_view(p.joint, d);
-        p.v = heads_view(p.joint, 2 * d);
+        p.heads.q = heads_view(p.joint, 0);
+        p.heads.k = heads_view(p.joint, d);
+        p.heads.v = heads_view(p.joint, 2 * d);
         return p;
     }
     p.joint = shaped(buffer, st->rows_in, 2 * d);
     p.query = tensor_f32(rows_at(p.joint, st->rows_in), st->rows_out, d);
-    p.q = heads_view(p.query, 0);
-    p.k = heads_view(p.joint, 0);
-    p.v = heads_view(p.joint, d);
+    p.heads.q = heads_view(p.query, 0);
+    p.heads.k = heads_view(p.joint, 0);
+    p.heads.v = heads_view(p.joint, d);
     return p;
 }
 
@@ -292,7 +292,7 @@ static struct tensor attention_core(struct sublayer *s, const struct stage *st,
         device_product(s->device, p.query, picked, in_matrix(s, weight, 0, d), bias);
     }
     const struct tensor context = tensor_head(s->context, st->rows_out);
-    attention_forward(s->attention, st->attention, p.q, p.k, p.v, probs_rate(s, st),
+    attention_forward(s->attention, st->attention, p.heads, probs_rate(s, st),
                       probs_stream(s, st), context, s->lse);
     return context;
 }
@@ -382,9 +382,9 @@ static void attention_core_backward(struct sublayer *s, const struct stage *st,
     const struct tensor dcore = attention_output_backward(s, st, w, dz);
     const struct projections p = projections_of(s, st, s->hidden);
     const struct projections d = projections_of(s, st, w->dwide);
-    attention_backward(s->attention, st->attention, p.q, p.k, p.v, probs_rate(s, st),
+    attention_backward(s->attention, st->attention, p.heads, probs_rate(s, st),
                        probs_stream(s, st), tensor_head(s->context, st->rows_out), s->lse,
-                       dcore, d.q, d.k, d.v);
+                       dcore, d.heads);
     rows_clear(d.joint, st->tokens_in);
     if (!st->pick) {
         in_backward(s, du, d.joint, u, 0);

@@ -30,8 +30,10 @@ static int fill(void **state) {
     return 0;
 }
 
-static struct heads_view part(float *data, int which) {
-    return (struct heads_view){data + which * WIDTH, 3 * WIDTH};
+static struct heads heads_of(float *data) {
+    const struct tensor t = tensor_f32(data, ROWS, 3 * WIDTH);
+    return (struct heads){heads_view(t, 0), heads_view(t, WIDTH),
+                          heads_view(t, 2 * WIDTH)};
 }
 
 static void run(float rate, int threads) {
@@ -43,10 +45,8 @@ static void run(float rate, int threads) {
     attention_layout(&a, &measure, 512);
     SUPPORT_OK(arena_open(&arena, measure.used, &err), err);
     attention_layout(&a, &arena, 512);
-    attention_forward(&a, rows, part(qkv, 0), part(qkv, 1), part(qkv, 2), rate, stream, c,
-                      lse);
-    attention_backward(&a, rows, part(qkv, 0), part(qkv, 1), part(qkv, 2), rate, stream,
-                       c, lse, dc, part(dqkv, 0), part(dqkv, 1), part(dqkv, 2));
+    attention_forward(&a, rows, heads_of(qkv), rate, stream, c, lse);
+    attention_backward(&a, rows, heads_of(qkv), rate, stream, c, lse, dc, heads_of(dqkv));
     arena_close(&arena);
 }
 
