@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/subcommand.h"
 #include "glue/glue.h"
 #include "glue/run.h"
 #include "glue/table.h"
@@ -116,42 +117,17 @@ static int table_main(int argc, char **argv) {
     return options_finish(&table_command, &options, status, &err);
 }
 
-static const struct {
-    const char *name, *help;
-    int (*main)(int argc, char **argv);
-} words[] = {
-    {"run", "fine-tune on tasks and seeds, then print the score table", run_main},
-    {"table", "print the scores of one or more models", table_main},
+static const struct subcommand rows[] = {
+    {"run", run_main, "fine-tune on tasks and seeds, then print the score table"},
+    {"table", table_main, "print the scores of one or more models"},
 };
-enum { NUM_WORDS = sizeof words / sizeof words[0] };
-
-static int print_help(void) {
-    printf(
-        "Usage: normglue glue SUBCOMMAND [OPTION]...\n\n"
-        "The nine GLUE tasks from the official folder, and the score table.\n\n"
-        "Subcommands:\n");
-    for (int i = 0; i < NUM_WORDS; i++)
-        printf("  %-12s %s\n", words[i].name, words[i].help);
-    printf("\n'normglue glue SUBCOMMAND --help' lists the options of one.\n");
-    if (fflush(stdout) == 0)
-        return OK;
-    perror("normglue glue: stdout: cannot write");
-    return ERR_IO;
-}
 
 int glue_command(int argc, char **argv) {
-    const char *names[NUM_WORDS];
-    const char *word = argc > 0 ? argv[0] : "";
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
-        return print_help();
-    for (int i = 0; i < NUM_WORDS; i++) {
-        names[i] = words[i].name;
-        if (strcmp(word, words[i].name) == 0)
-            return words[i].main(argc - 1, argv + 1);
-    }
-    const char *near = options_nearest(word, names, NUM_WORDS);
-    fprintf(stderr, "normglue glue: expected 'run' or 'table', found '%s'%s%s%s\n", word,
-            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-    fprintf(stderr, "Try 'normglue glue --help'.\n");
-    return ERR_USAGE;
+    static const struct subcommands all = {
+        .name = "normglue glue",
+        .summary = "The nine GLUE tasks from the official folder, and the score table.\n",
+        .rows = rows,
+        .count = sizeof rows / sizeof *rows,
+    };
+    return subcommand_run(&all, argc, argv);
 }

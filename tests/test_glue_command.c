@@ -33,7 +33,7 @@ static void wrong_usage_is_explained(void **state) {
         const char *words[MOST_WORDS];
         const char *sentence;
     } rows[] = {
-        {{NULL}, "expected 'run' or 'table', found ''"},
+        {{NULL}, "normglue glue: expected a subcommand, found nothing"},
         {{"tabel", NULL}, "did you mean 'table'?"},
         {{"table", NULL}, "normglue glue table: expected a folder of scores, found none"},
         {{"table", "x", "--format", "html", NULL}, "plain|markdown|tsv|json"},
