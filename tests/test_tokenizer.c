@@ -304,6 +304,49 @@ static void text_that_is_no_utf8_is_refused_replaced_or_kept(void **state) {
     ids_free(&ids);
 }
 
+/* Any bytes, with added tokens among them, go through and come back. */
+static void random_bytes_survive_in_bytes_mode(void **state) {
+    (void)state;
+    static const char *const parts[] = {"<mask>",       " ",        "  \n",     "the",
+                                        "\xE4\xB8\xAD", "'s",       "\xF0\x9F", "<s",
+                                        "\x80",         "\xC2\xA0", "1",        "!"};
+    struct tokenizer *t = tokenizer_data_roberta();
+    struct tokenizer_cache *cache = tokenizer_cache_new(t);
+    struct encoding e = {0};
+    struct encoding_options options = {.no_special_tokens = true};
+    unsigned seed = 11;
+    tokenizer_set_invalid_utf8(t, INVALID_UTF8_BYTES);
+    for (int round = 0; round < 2000; round++) {
+        unsigned char text[256];
+        size_t length = 0, at = 0;
+        while (length < (size_t)(round % 200)) {
+            seed = seed * 1103515245u + 12345;
+            const char *part = parts[(seed >> 16) % 12];
+            bool byte = (seed >> 10) % 3 == 0;
+            text[length] = (unsigned char)(seed >> 20);
+            if (!byte)
+                memcpy(text + length, part, strlen(part));
+            length += byte ? 1 : strlen(part);
+        }
+        struct ids ids = {0};
+        SUPPORT_OK(tokenizer_encode(t, cache, (char *)text, length, &ids, &err), err);
+        SUPPORT_OK(
+            encoding_encode(t, cache, (char *)text, length, NULL, 0, &options, &e, &err),
+            err);
+        assert_int_equal(e.count, ids.count);
+        for (size_t i = 0; i < ids.count; i++) {
+            assert_int_equal(e.tokens[i].id, ids.items[i]);
+            assert_int_equal(e.tokens[i].first, at);
+            at = e.tokens[i].last;
+        }
+        assert_int_equal(at, length);
+        ids_free(&ids);
+    }
+    encoding_free(&e);
+    tokenizer_cache_free(cache);
+    tokenizer_free(t);
+}
+
 /* Row 0 defines the tokens, the others use them. */
 struct added_pass {
     struct tokenizer *t;
@@ -474,6 +517,7 @@ int main(void) {
         cmocka_unit_test(decoding_gives_the_text_of_the_reference),
         cmocka_unit_test(clean_up_removes_spaces_as_transformers_does),
         cmocka_unit_test(text_that_is_no_utf8_is_refused_replaced_or_kept),
+        cmocka_unit_test(random_bytes_survive_in_bytes_mode),
         cmocka_unit_test(added_tokens_are_found_as_the_reference_finds_them),
         cmocka_unit_test(added_tokens_of_byte_characters_decode_as_bytes),
         cmocka_unit_test(specials_and_word_starts_are_known),

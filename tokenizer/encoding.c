@@ -8,7 +8,7 @@
 #include "tokenizer/split.h"
 #include "tokenizer/unicode.h"
 
-static enum status reserve(struct encoding *e, size_t more, struct error *err) {
+static inline enum status reserve(struct encoding *e, size_t more, struct error *err) {
     if (more <= e->capacity - e->count)
         return OK;
     size_t capacity = e->count + e->count / 2 + more + 8;
@@ -65,7 +65,7 @@ static size_t characters_before(struct cursor *c, size_t at) {
 struct side {
     const struct tokenizer *t;
     struct tokenizer_cache *cache;
-    struct encoding tokens;
+    struct encoding *tokens; /* in the cache */
     struct buffer replaced;
     const char *text;
     size_t length;
@@ -88,10 +88,9 @@ static void locate(struct side *s, struct encoded_token *token) {
     token->end = (uint32_t)characters_before(&s->cursor, token->last);
 }
 
-static enum status add_token(struct side *s, int32_t id, struct origin at, int spaces,
-                             struct error *err) {
-    TRY(reserve(&s->tokens, 1, err));
-    struct encoded_token *token = &s->tokens.tokens[s->tokens.count++];
+/* Adds a token; there is room for it. */
+static inline void add_token(struct side *s, int32_t id, struct origin at, int spaces) {
+    struct encoded_token *token = &s->tokens->tokens[s->tokens->count++];
     *token = (struct encoded_token){.id = id,
                                     .type_id = s->sequence_id,
                                     .word_id = s->words,
@@ -101,13 +100,14 @@ static enum status add_token(struct side *s, int32_t id, struct origin at, int s
                                     .attention = true,
                                     .spaces = (uint8_t)spaces};
     locate(s, token);
-    return OK;
 }
 
 /* The source of bytes [start, end) of a piece that had a space inserted in front. The
  * space stands for the piece's first character, as in Hugging Face tokenizers. */
-static struct origin source_of(const struct piece *p, size_t start, size_t end,
-                               size_t inserted) {
+static inline struct origin source_of(const struct piece *p, size_t start, size_t end,
+                                      size_t inserted) {
+    if (!inserted && !p->origins)
+        return (struct origin){(uint32_t)(p->start + start), (uint32_t)(p->start + end)};
     if (end <= inserted)
         return piece_origin(p, 0, 1);
     return piece_origin(p, start < inserted ? 0 : start - inserted, end - inserted);
@@ -121,20 +121,20 @@ struct visit {
 };
 
 /* Adds one token of a word, which stands for `bytes` bytes from *at on. */
-static enum status add_part(const struct visit *v, int32_t id, size_t bytes, size_t *at,
-                            struct error *err) {
+static inline void add_part(const struct visit *v, int32_t id, size_t bytes, size_t *at) {
     bool spaced = v->side->t->vocab.pieces[id].flags & VOCAB_SPACED;
     struct origin source = source_of(v->piece, *at, *at + bytes, v->inserted);
     *at += bytes;
-    return add_token(v->side, id, source, spaced ? SPACES_OF_VOCABULARY : NO_SPACES, err);
+    add_token(v->side, id, source, spaced ? SPACES_OF_VOCABULARY : NO_SPACES);
 }
 
 static enum status take_word(void *self, size_t start, size_t end, const int32_t *ids,
                              size_t count, struct error *err) {
     const struct visit *v = self;
     (void)end;
+    TRY(reserve(v->side->tokens, count, err));
     for (size_t i = 0; i < count; i++)
-        TRY(add_part(v, ids[i], v->side->t->vocab.pieces[ids[i]].length, &start, err));
+        add_part(v, ids[i], v->side->t->vocab.pieces[ids[i]].length, &start);
     v->side->words++;
     return OK;
 }
@@ -148,8 +148,9 @@ static enum status take_incomplete(const struct visit *v, const unsigned char *t
         size_t part = at;
         end = split_next(text, at, length);
         TRY(bpe_word(&v->side->t->bpe, scratch, text + at, end - at, err));
+        TRY(reserve(v->side->tokens, scratch->count, err));
         for (size_t i = 0; i < scratch->count; i++)
-            TRY(add_part(v, scratch->ids[i], scratch->lengths[i], &part, err));
+            add_part(v, scratch->ids[i], scratch->lengths[i], &part);
     }
     return OK;
 }
@@ -157,8 +158,8 @@ static enum status take_incomplete(const struct visit *v, const unsigned char *t
 static enum status take_piece(void *self, const struct piece *p, struct error *err) {
     struct side *s = self;
     if (p->token) {
-        TRY(add_token(s, p->token->id, piece_origin(p, 0, p->length), SPACES_OF_TEXT,
-                      err));
+        TRY(reserve(s->tokens, 1, err));
+        add_token(s, p->token->id, piece_origin(p, 0, p->length), SPACES_OF_TEXT);
         s->words++;
         return OK;
     }
@@ -239,7 +240,7 @@ struct window {
 static enum status add_window(struct encoding *out, struct window w, struct error *err) {
     const struct template *frame = &w.side->t->template;
     size_t from = out->count;
-    TRY(add(out, w.side->tokens.tokens + w.start, w.end - w.start, err));
+    TRY(add(out, w.side->tokens->tokens + w.start, w.end - w.start, err));
     if (frame->trim_offsets)
         trim(w.side, out->tokens + from, out->count - from);
     for (size_t i = from; i < out->count && frame->present; i++)
@@ -284,7 +285,7 @@ static bool window_of(const struct cuts *c, const struct side *side, size_t inde
                       struct window *w) {
     size_t keep = side == c->a ? c->a_keep : c->b_keep;
     w->side = side;
-    return truncation_window(side->tokens.count, keep, c->stride, c->direction, index,
+    return truncation_window(side->tokens->count, keep, c->stride, c->direction, index,
                              &w->start, &w->end);
 }
 
@@ -327,7 +328,7 @@ static enum status combine(const struct cuts *c, struct encoding *out,
 
 static enum status check_stride(const struct cuts *c, const struct side *side,
                                 size_t keep, struct error *err) {
-    if (!side || keep >= side->tokens.count || !keep || c->stride < keep)
+    if (!side || keep >= side->tokens->count || !keep || c->stride < keep)
         return OK;
     return error_set(err, ERR_USAGE,
                      "stride %zu is not below the %zu tokens that truncation keeps",
@@ -336,8 +337,8 @@ static enum status check_stride(const struct cuts *c, const struct side *side,
 
 static enum status cut(struct cuts *c, const struct truncation *truncation,
                        struct error *err) {
-    c->a_keep = c->a->tokens.count;
-    c->b_keep = c->b ? c->b->tokens.count : 0;
+    c->a_keep = c->a->tokens->count;
+    c->b_keep = c->b ? c->b->tokens->count : 0;
     if (!truncation)
         return OK;
     c->stride = truncation->stride;
@@ -364,15 +365,24 @@ enum status encoding_encode(const struct tokenizer *t, struct tokenizer_cache *c
                             size_t b_length, const struct encoding_options *options,
                             struct encoding *out, struct error *err) {
     struct tokenizer_cache none = {0};
-    struct side sides[2] = {
-        {.t = t, .cache = cache ? cache : &none, .text = a, .length = a_length},
-        {.t = t, .cache = cache ? cache : &none, .text = b, .length = b_length}};
-    sides[1].sequence_id = 1;
+    if (!cache)
+        cache = &none;
+    struct side sides[2] = {{.t = t,
+                             .cache = cache,
+                             .tokens = &cache->sides[0],
+                             .text = a,
+                             .length = a_length},
+                            {.t = t,
+                             .cache = cache,
+                             .tokens = &cache->sides[1],
+                             .text = b,
+                             .length = b_length,
+                             .sequence_id = 1}};
     struct cuts c = {.a = &sides[0],
                      .b = b ? &sides[1] : NULL,
                      .special = !options->no_special_tokens};
     free_overflow(out);
-    out->count = 0;
+    out->count = sides[0].tokens->count = sides[1].tokens->count = 0;
     enum status status = encode_side(c.a, err);
     if (status == OK && b)
         status = encode_side(c.b, err);
@@ -380,12 +390,9 @@ enum status encoding_encode(const struct tokenizer *t, struct tokenizer_cache *c
         status = cut(&c, options->truncation, err);
     if (status == OK)
         status = combine(&c, out, err);
-    for (int i = 0; i < 2; i++) {
-        free(sides[i].tokens.tokens);
-        buffer_free(&sides[i].replaced);
-    }
-    words_close(&none.words);
-    buffer_free(&none.prefixed);
+    buffer_free(&sides[0].replaced);
+    buffer_free(&sides[1].replaced);
+    tokenizer_cache_release(&none);
     return status;
 }
 

@@ -4,6 +4,7 @@
 
 #include "tokenizer/added.h"
 #include "tokenizer/bpe.h"
+#include "tokenizer/encoding.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/pieces.h"
 #include "tokenizer/tokenizer.h"
@@ -35,9 +36,11 @@ struct tokenizer {
     bool json_null_affixes, json_null_decoder;
 };
 
+/* What a thread keeps between texts. Zeroed, it works without a cache of words. */
 struct tokenizer_cache {
     struct words_state words;
-    struct buffer prefixed; /* a piece with its inserted space */
+    struct buffer prefixed;   /* a piece with its inserted space */
+    struct encoding sides[2]; /* of encoding_encode: both texts before they are cut */
 };
 
 /* An empty tokenizer; NULL: out of memory. */
@@ -55,6 +58,7 @@ enum status tokenizer_add_token_with_id(struct tokenizer *t,
                                         const struct added_token *token, int32_t id,
                                         struct error *err) MUST_CHECK;
 
+void tokenizer_cache_release(struct tokenizer_cache *cache);
 /* The text to encode: as it is, or (mode replace) rewritten into `replaced`. ERR_INPUT
  * when it is no UTF-8 and has to be. */
 enum status tokenizer_check_text(const struct tokenizer *t, struct buffer *replaced,

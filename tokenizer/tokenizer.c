@@ -235,11 +235,16 @@ struct tokenizer_cache *tokenizer_cache_new(const struct tokenizer *t) {
     return cache;
 }
 
-void tokenizer_cache_free(struct tokenizer_cache *cache) {
-    if (!cache)
-        return;
+void tokenizer_cache_release(struct tokenizer_cache *cache) {
     words_close(&cache->words);
     buffer_free(&cache->prefixed);
+    encoding_free(&cache->sides[0]);
+    encoding_free(&cache->sides[1]);
+}
+
+void tokenizer_cache_free(struct tokenizer_cache *cache) {
+    if (cache)
+        tokenizer_cache_release(cache);
     free(cache);
 }
 
@@ -304,8 +309,7 @@ enum status tokenizer_encode(const struct tokenizer *t, struct tokenizer_cache *
         status = pieces_cut(&t->added, &t->normalizer, (const unsigned char *)text,
                             length, (struct piece_sink){take_ids, &sink}, err);
     buffer_free(&replaced);
-    buffer_free(&none.prefixed);
-    words_close(&none.words);
+    tokenizer_cache_release(&none);
     return status;
 }
 
@@ -350,25 +354,25 @@ enum status tokenizer_encode_pair(const struct tokenizer *t,
 /* Appends the bytes of up to DECODE_BATCH ids; *all_text stays true while each is UTF-8
  * by itself. A short token is copied with what follows it, which is quicker than its
  * length exactly. */
-enum { DECODE_BATCH = 1024 };
+enum { DECODE_BATCH = 256 };
 static enum status decode_batch(const struct vocab *v, const int32_t *ids, size_t count,
                                 unsigned dropped, struct buffer *out, bool *all_text,
                                 struct error *err) {
-    size_t length = VOCAB_SLACK;
-    for (size_t i = 0; i < count; i++)
-        length += vocab_has(v, ids[i]) ? v->pieces[ids[i]].length : 0;
-    TRY(buffer_reserve(out, length, err));
+    TRY(buffer_reserve(out, count * v->longest + VOCAB_SLACK, err));
     char *next = out->data + out->length;
+    const char *bytes = v->bytes.data;
     unsigned common = VOCAB_TEXT;
     for (size_t i = 0; i < count; i++) {
-        if (!vocab_has(v, ids[i]) || v->pieces[ids[i]].flags & dropped)
+        if (!vocab_has(v, ids[i]))
             continue;
-        const struct vocab_piece *p = &v->pieces[ids[i]];
-        memcpy(next, v->bytes.data + p->bytes, VOCAB_SLACK);
-        if (p->length > VOCAB_SLACK)
-            memcpy(next, v->bytes.data + p->bytes, p->length);
-        next += p->length;
-        common &= p->flags;
+        struct vocab_piece p = v->pieces[ids[i]];
+        if (p.flags & dropped)
+            continue;
+        memcpy(next, bytes + p.bytes, VOCAB_SLACK);
+        if (p.length > VOCAB_SLACK)
+            memcpy(next, bytes + p.bytes, p.length);
+        next += p.length;
+        common &= p.flags;
     }
     *all_text &= common != 0;
     out->length = (size_t)(next - out->data);

@@ -421,16 +421,20 @@ static enum status read_document(struct json_scan *s, struct tokenizer *t,
     return OK;
 }
 
+enum status tokenizer_json_parse(struct tokenizer *t, const char *path, const char *text,
+                                 size_t length, struct error *err) {
+    struct json_scan s = {.path = path, .text = text, .length = length};
+    enum status status = read_document(&s, t, err);
+    json_scan_close(&s);
+    return status;
+}
+
 enum status tokenizer_json_read(struct tokenizer *t, const char *path,
                                 struct error *err) {
     struct buffer text = {0};
-    struct json_scan s = {.path = path};
     enum status status = file_read(&text, path, VOCAB_FILE_LIMIT, err);
-    s.text = text.data;
-    s.length = text.length;
     if (status == OK)
-        status = read_document(&s, t, err);
-    json_scan_close(&s);
+        status = tokenizer_json_parse(t, path, text.data, text.length, err);
     buffer_free(&text);
     return status;
 }

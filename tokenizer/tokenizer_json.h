@@ -13,6 +13,9 @@
 /* Into an empty tokenizer, and readies it. */
 enum status tokenizer_json_read(struct tokenizer *t, const char *path,
                                 struct error *err) MUST_CHECK;
+/* The same from memory; `path` is only named in errors. */
+enum status tokenizer_json_parse(struct tokenizer *t, const char *path, const char *text,
+                                 size_t length, struct error *err) MUST_CHECK;
 /* What tokenizers' save() writes: pretty with an indent of 2, or compact. `truncation`
  * and `padding` (may be NULL) fill the sections of that name. No final newline. */
 struct truncation;

@@ -41,20 +41,32 @@ static enum status rehash(struct vocab *v, size_t slot_count, struct error *err)
     return OK;
 }
 
+/* A longer copy of an array, or NULL. What follows the copy is zero and, where ids leave
+ * a large gap, never touched. */
+static void *grown(const void *items, size_t count, size_t capacity, size_t item_bytes) {
+    void *more = calloc(capacity, item_bytes);
+    if (more && count)
+        memcpy(more, items, count * item_bytes);
+    return more;
+}
+
 static enum status grow_entries(struct vocab *v, int32_t capacity, struct error *err) {
     if (capacity <= v->capacity)
         return OK;
-    size_t count = (size_t)capacity, more = (size_t)(capacity - v->capacity);
-    struct vocab_entry *entries = realloc(v->entries, count * sizeof *entries);
-    if (!entries)
+    size_t count = (size_t)v->size;
+    struct vocab_entry *entries =
+        grown(v->entries, count, (size_t)capacity, sizeof *entries);
+    struct vocab_piece *pieces =
+        grown(v->pieces, count, (size_t)capacity, sizeof *pieces);
+    if (!entries || !pieces) {
+        free(entries);
+        free(pieces);
         return no_memory(err);
+    }
+    free(v->entries);
+    free(v->pieces);
     v->entries = entries;
-    struct vocab_piece *pieces = realloc(v->pieces, count * sizeof *pieces);
-    if (!pieces)
-        return no_memory(err);
     v->pieces = pieces;
-    memset(entries + v->capacity, 0, more * sizeof *entries);
-    memset(pieces + v->capacity, 0, more * sizeof *pieces);
     v->capacity = capacity;
     return OK;
 }
@@ -100,6 +112,7 @@ static enum status store(struct vocab *v, int32_t id, const char *text, size_t l
                                          .length = (uint16_t)mapped,
                                          .flags = flags_of(bytes, mapped)};
     v->bytes.length += mapped;
+    v->longest = mapped > v->longest ? mapped : v->longest;
     return OK;
 }
 
@@ -146,10 +159,6 @@ void vocab_free(struct vocab *v) {
 
 int32_t vocab_find(const struct vocab *v, const char *text, size_t length) {
     return v->slot_count ? v->slots[find_slot(v, text, length)] : -1;
-}
-
-bool vocab_has(const struct vocab *v, int32_t id) {
-    return id >= 0 && id < v->size && v->pieces[id].flags;
 }
 
 bool vocab_is_special(const struct vocab *v, int32_t id) {

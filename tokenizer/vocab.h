@@ -43,6 +43,7 @@ struct vocab {
     struct vocab_piece *pieces;  /* by id, owned */
     int32_t size, capacity;      /* largest id + 1 */
     int32_t count;               /* entries present */
+    size_t longest;              /* bytes of the longest token */
     struct buffer text, bytes;
     int32_t *slots; /* hash of text -> id, -1 empty, owned */
     size_t slot_count;
@@ -56,7 +57,9 @@ enum status vocab_add(struct vocab *v, const char *text, size_t length, int64_t 
 void vocab_free(struct vocab *v);
 
 int32_t vocab_find(const struct vocab *v, const char *text, size_t length); /* -1: none */
-bool vocab_has(const struct vocab *v, int32_t id);
+static inline bool vocab_has(const struct vocab *v, int32_t id) {
+    return (uint32_t)id < (uint32_t)v->size && v->pieces[id].flags;
+}
 bool vocab_is_special(const struct vocab *v, int32_t id);
 void vocab_set_special(struct vocab *v, int32_t id, bool special);
 /* The string of a present id, NUL-terminated. */

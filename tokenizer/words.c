@@ -72,17 +72,18 @@ static void gather(struct batch *b, const struct word_cache *own,
     }
 }
 
-/* Writes the ids of a word that is in its slot with its ids beside it; false when it is
- * not. Writes WORD_SLOT_IDS items whatever their number. */
-static inline bool emit_short(const struct batch *b, size_t i, int32_t **out) {
+/* The slot of a word that has its ids beside it; NULL when there is none. */
+static inline const struct word_slot *hit(const struct batch *b, size_t i) {
     if (!b->keys[i].high)
-        return false;
+        return NULL;
     const struct word_slot *slot = word_bucket_find(b->buckets[i], b->keys[i]);
-    if (!slot || slot->ids[0] < 0)
-        return false;
-    memcpy(*out, slot->ids, sizeof slot->ids);
-    *out += word_slot_count(slot);
-    return true;
+    return slot && slot->ids[0] >= 0 ? slot : NULL;
+}
+
+/* Writes the ids of a slot: WORD_SLOT_IDS items whatever their number. */
+static inline int32_t *emit_slot(const struct word_slot *slot, int32_t *out) {
+    memcpy(out, slot->ids, sizeof slot->ids);
+    return out + word_slot_count(slot);
 }
 
 static bool find(const struct words_state *state, const struct batch *b, size_t i,
@@ -98,7 +99,10 @@ static enum status look_up(const struct words *w, struct words_state *state,
                            const struct batch *b, size_t i, const unsigned char *word,
                            size_t length, const int32_t **ids, size_t *count,
                            struct error *err) {
-    *ids = state->found;
+    const struct word_slot *slot = hit(b, i);
+    *ids = slot ? slot->ids : state->found;
+    if (slot)
+        return *count = word_slot_count(slot), OK;
     if (find(state, b, i, word, length, state->found, count))
         return OK;
     TRY(merge(w, state, word, length, err));
@@ -129,9 +133,13 @@ static enum status emit_batch(const struct words *w, struct words_state *state,
     /* No word has more ids than bytes. */
     TRY(ids_reserve(out, b->ends[b->count - 1] - b->start + WORD_SLOT_IDS, err));
     int32_t *next = out->items + out->count;
-    for (size_t i = 0; i < b->count; at = b->ends[i++])
-        if (!emit_short(b, i, &next))
+    for (size_t i = 0; i < b->count; at = b->ends[i++]) {
+        const struct word_slot *slot = hit(b, i);
+        if (slot)
+            next = emit_slot(slot, next);
+        else
             TRY(emit(w, state, b, i, text + at, b->ends[i] - at, &next, err));
+    }
     out->count = (size_t)(next - out->items);
     return OK;
 }
