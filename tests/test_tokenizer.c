@@ -77,19 +77,6 @@ static void fairseq_order_gives_the_published_ids(void **state) {
     tokenizer_free(roberta);
 }
 
-static void endoftext_is_found_in_text_when_it_is_added(void **state) {
-    (void)state;
-    char content[] = "<|endoftext|>";
-    struct added_token token = {
-        .content = content, .length = strlen(content), .special = true};
-    struct pass pass = {.t = tokenizer_data_gpt2(), .key = "ids"};
-    SUPPORT_OK(tokenizer_add_tokens(pass.t, &token, 1, &err), err);
-    assert_int_equal(tokenizer_data_rows("gpt2_endoftext", line_row, &pass), 125);
-    assert_true(tokenizer_is_special(pass.t, 50256));
-    assert_false(tokenizer_is_special(pass.t, 50255));
-    tokenizer_free(pass.t);
-}
-
 /* The vectors of other implementations' tests. */
 static void vector_row(void *self, const json_t *row) {
     struct pass *both = self;
@@ -347,99 +334,6 @@ static void random_bytes_survive_in_bytes_mode(void **state) {
     tokenizer_free(t);
 }
 
-/* Row 0 defines the tokens, the others use them. */
-struct added_pass {
-    struct tokenizer *t;
-    int rows;
-};
-
-static void define_added(struct added_pass *pass, const json_t *list) {
-    size_t index;
-    json_t *row;
-    json_array_foreach(list, index, row) {
-        const json_t *content = json_object_get(row, "content");
-        bool special = json_is_true(json_object_get(row, "special"));
-        struct added_token token = {
-            .content = (char *)(uintptr_t)json_string_value(content),
-            .length = json_string_length(content),
-            .single_word = json_is_true(json_object_get(row, "singleWord")),
-            .lstrip = json_is_true(json_object_get(row, "leftStrip")),
-            .rstrip = json_is_true(json_object_get(row, "rightStrip")),
-            .special = special,
-            .normalized = !special};
-        SUPPORT_OK(tokenizer_add_tokens(pass->t, &token, 1, &err), err);
-        assert_int_equal(tokenizer_find(pass->t, token.content),
-                         json_integer_value(json_object_get(row, "id")));
-    }
-}
-
-static void check_offsets(const struct encoding *e, const json_t *expected,
-                          const char *text) {
-    for (size_t i = 0; i < e->count; i++) {
-        const json_t *pair = json_array_get(expected, i);
-        if (e->tokens[i].start != json_integer_value(json_array_get(pair, 0)) ||
-            e->tokens[i].end != json_integer_value(json_array_get(pair, 1)))
-            fail_msg("'%s': token %zu: found (%u,%u)", text, i, e->tokens[i].start,
-                     e->tokens[i].end);
-    }
-}
-
-static void added_row(void *self, const json_t *row) {
-    struct added_pass *pass = self;
-    if (!pass->rows++) {
-        char end[] = "<|endoftext|>";
-        struct added_token token = {
-            .content = end, .length = strlen(end), .special = true};
-        SUPPORT_OK(tokenizer_add_tokens(pass->t, &token, 1, &err), err);
-        define_added(pass, json_object_get(row, "added"));
-        return;
-    }
-    const json_t *text = json_object_get(row, "text");
-    struct encoding e = {0};
-    struct encoding_options options = {0};
-    SUPPORT_OK(encoding_encode(pass->t, NULL, json_string_value(text),
-                               json_string_length(text), NULL, 0, &options, &e, &err),
-               err);
-    tokenizer_data_assert_ids(json_object_get(row, "ids"), &e.tokens->id, e.count,
-                              sizeof *e.tokens, json_string_value(text));
-    check_offsets(&e, json_object_get(row, "offsets"), json_string_value(text));
-    struct pass plain = {.t = pass->t};
-    encode_row(&plain, text, json_object_get(row, "ids"));
-    encoding_free(&e);
-}
-
-static void added_tokens_are_found_as_the_reference_finds_them(void **state) {
-    (void)state;
-    struct added_pass pass = {.t = tokenizer_data_gpt2()};
-    assert_int_equal(tokenizer_data_rows("gpt2_added_tokens", added_row, &pass), 251);
-    tokenizer_free(pass.t);
-}
-
-static void added_decode_row(void *self, const json_t *row) {
-    const json_t *content = json_object_get(row, "added");
-    struct added_token token = {.content = (char *)(uintptr_t)json_string_value(content),
-                                .length = json_string_length(content),
-                                .normalized = true};
-    SUPPORT_OK(tokenizer_add_tokens(self, &token, 1, &err), err);
-    int32_t a = tokenizer_find(self, "a"), id = tokenizer_find(self, token.content);
-    int32_t ids[] = {a, id, a};
-    struct buffer out = {0};
-    assert_int_equal(id, json_integer_value(json_object_get(row, "id")));
-    SUPPORT_OK(tokenizer_decode(self, &id, 1, false, &out, &err), err);
-    assert_string_equal(out.data, json_string_value(json_object_get(row, "decode")));
-    buffer_clear(&out);
-    SUPPORT_OK(tokenizer_decode(self, ids, 3, false, &out, &err), err);
-    assert_string_equal(out.data, json_string_value(json_object_get(row, "decode_ctx")));
-    buffer_free(&out);
-}
-
-static void added_tokens_of_byte_characters_decode_as_bytes(void **state) {
-    (void)state;
-    struct tokenizer *t = tokenizer_data_gpt2();
-    assert_int_equal(tokenizer_data_rows("gpt2_added_decode", added_decode_row, t), 6);
-    tokenizer_free(t);
-}
-
 static void specials_and_word_starts_are_known(void **state) {
     (void)state;
     struct tokenizer *t = tokenizer_data_roberta();
@@ -510,7 +404,6 @@ int main(void) {
         cmocka_unit_test(gpt2_ids_of_all_lines_are_exact),
         cmocka_unit_test(roberta_ids_of_all_lines_are_exact),
         cmocka_unit_test(fairseq_order_gives_the_published_ids),
-        cmocka_unit_test(endoftext_is_found_in_text_when_it_is_added),
         cmocka_unit_test(vectors_of_other_implementations_agree),
         cmocka_unit_test(corpora_have_the_ids_of_the_reference_and_decode_back),
         cmocka_unit_test(long_repetitive_words_take_no_quadratic_time),
@@ -518,8 +411,6 @@ int main(void) {
         cmocka_unit_test(clean_up_removes_spaces_as_transformers_does),
         cmocka_unit_test(text_that_is_no_utf8_is_refused_replaced_or_kept),
         cmocka_unit_test(random_bytes_survive_in_bytes_mode),
-        cmocka_unit_test(added_tokens_are_found_as_the_reference_finds_them),
-        cmocka_unit_test(added_tokens_of_byte_characters_decode_as_bytes),
         cmocka_unit_test(specials_and_word_starts_are_known),
         cmocka_unit_test(fingerprints_differ_where_encoding_does),
         cmocka_unit_test(pairs_are_cut_longest_first),
