@@ -334,6 +334,30 @@ static void random_bytes_survive_in_bytes_mode(void **state) {
     tokenizer_free(t);
 }
 
+/* One tokenizer, a cache a thread. */
+static void threads_share_a_tokenizer(void **state) {
+    (void)state;
+    struct tokenizer *t = tokenizer_data_gpt2();
+    struct buffer text = support_read(tokenizer_data_file("merges.txt"));
+    uint64_t hashes[4] = {0};
+#pragma omp parallel for num_threads(4)
+    for (int i = 0; i < 4; i++) {
+        struct tokenizer_cache *cache = tokenizer_cache_new(t);
+        struct ids ids = {0};
+        struct error own;
+        if (cache && tokenizer_encode(t, cache, text.data, text.length, &ids, &own) == OK)
+            for (size_t j = 0; j < ids.count; j++)
+                hashes[i] = hashes[i] * 31 + (uint64_t)ids.items[j];
+        ids_free(&ids);
+        tokenizer_cache_free(cache);
+    }
+    assert_true(hashes[0] != 0);
+    for (int i = 1; i < 4; i++)
+        assert_true(hashes[i] == hashes[0]);
+    buffer_free(&text);
+    tokenizer_free(t);
+}
+
 static void specials_and_word_starts_are_known(void **state) {
     (void)state;
     struct tokenizer *t = tokenizer_data_roberta();
@@ -411,6 +435,7 @@ int main(void) {
         cmocka_unit_test(clean_up_removes_spaces_as_transformers_does),
         cmocka_unit_test(text_that_is_no_utf8_is_refused_replaced_or_kept),
         cmocka_unit_test(random_bytes_survive_in_bytes_mode),
+        cmocka_unit_test(threads_share_a_tokenizer),
         cmocka_unit_test(specials_and_word_starts_are_known),
         cmocka_unit_test(fingerprints_differ_where_encoding_does),
         cmocka_unit_test(pairs_are_cut_longest_first),
