@@ -13,7 +13,8 @@
 #   make help       print this text
 #
 # Variables: CC (gcc), OPT (-O3), MARCH (-march=x86-64-v3 on x86-64: AVX2 and FMA),
-# SAN=1 and COV=1 (instrumented builds, as san and coverage make them), -jN.
+# SAN=1 and COV=1 (instrumented builds, as san and coverage make them), V=1 (whole
+# commands), -jN.
 # What is missing on Debian or Ubuntu is installed by .ci/deps, as root or with sudo.
 
 ifeq ($(origin CC),default)
@@ -35,6 +36,8 @@ BUILD := build/coverage
 OPT := -O1
 INSTRUMENT := --coverage -Wno-maybe-uninitialized
 endif
+
+Q := $(if $(V),,@)
 
 # All cores, unless the caller says how many.
 ifeq ($(MAKELEVEL)$(filter -j% --jobs%,$(MAKEFLAGS)),0)
@@ -70,7 +73,8 @@ normglue: $(BUILD)/normglue
 	@cp $< $@
 
 $(BUILD)/normglue: $(BUILD)/normglue.o $(OBJECTS)
-	$(CC) $(FLAGS) -o $@ $^ $(LIBS)
+	@echo "link $@"
+	$(Q)$(CC) $(FLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/libnormglue.a: $(OBJECTS)
 $(BUILD)/tests/libhelpers.a: $(HELPERS)
@@ -78,15 +82,16 @@ $(BUILD)/tests/libhelpers.a: $(HELPERS)
 	@rm -f $@; ar rcs $@ $^
 
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/libhelpers.a $(BUILD)/libnormglue.a
-	$(CC) $(FLAGS) -o $@ $^ -lcmocka $(LIBS)
+	@echo "link $@"
+	$(Q)$(CC) $(FLAGS) -o $@ $^ -lcmocka $(LIBS)
 
 $(BUILD)/%.o: %.c | $(BUILD)/.deps-build
-	@mkdir -p $(@D)
-	$(CC) $(FLAGS) -MMD -MP -c -o $@ $<
+	@mkdir -p $(@D); echo "cc $<"
+	$(Q)$(CC) $(FLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/tests/%.o: tests/%.c | $(BUILD)/.deps-test
-	@mkdir -p $(@D)
-	$(CC) $(FLAGS) -MMD -MP -c -o $@ $<
+	@mkdir -p $(@D); echo "cc $<"
+	$(Q)$(CC) $(FLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/.deps-test: $(BUILD)/.deps-build # one apt-get at a time
 $(BUILD)/.deps-%:
