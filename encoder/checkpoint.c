@@ -58,31 +58,32 @@ static float *moment(const struct parameter *row, int which) {
     return which ? row->exp_avg_sq : row->exp_avg;
 }
 
-/* Two items a row, and the step last. The names live beside them in `names`. */
-static void fill_items(struct safetensor *items, char (*names)[160],
-                       const struct parameters *p, const int64_t *step) {
+/* Two items a trained row, and the step last. The names live beside them in `names`.
+ * Returns their number. */
+static int fill_items(struct safetensor *items, char (*names)[160],
+                      const struct parameters *p, const int64_t *step) {
+    int count = 0;
     for (int i = 0; i < p->count; i++)
-        for (int which = 0; which < 2; which++) {
-            int at = 2 * i + which;
-            snprintf(names[at], sizeof *names, "%s.%s", moment_names[which],
+        for (int which = 0; which < 2 && !p->rows[i]->is_buffer; which++, count++) {
+            snprintf(names[count], sizeof *names, "%s.%s", moment_names[which],
                      p->rows[i]->name);
-            items[at] = row_item(p->rows[i], names[at], moment(p->rows[i], which));
+            items[count] = row_item(p->rows[i], names[count], moment(p->rows[i], which));
         }
-    items[2 * p->count] =
-        (struct safetensor){.name = "step", .dtype = "I64", .data = step};
+    items[count++] = (struct safetensor){.name = "step", .dtype = "I64", .data = step};
+    return count;
 }
 
 static enum status write_moments(const char *directory, const struct parameters *p,
                                  int64_t step, struct error *err) {
     char path[PATH_BYTES];
     TRY(file_join(path, directory, OPTIMIZER, err));
-    size_t count = 2 * (size_t)p->count + 1;
-    struct safetensor *items = malloc(count * sizeof *items);
-    char(*names)[160] = malloc(count * sizeof *names);
+    const size_t most = 2 * (size_t)p->count + 1;
+    struct safetensor *items = malloc(most * sizeof *items);
+    char(*names)[160] = malloc(most * sizeof *names);
     enum status status = OK;
     if (items && names) {
-        fill_items(items, names, p, &step);
-        status = safetensors_write(path, items, (int)count, err);
+        const int count = fill_items(items, names, p, &step);
+        status = safetensors_write(path, items, count, err);
     } else {
         status = error_set(err, ERR_MEMORY, "%s: out of memory", path);
     }
@@ -240,7 +241,7 @@ static enum status load_values(const struct safetensors *s, struct parameters *p
 static enum status load_moments(const struct safetensors *s, struct parameters *p,
                                 struct error *err) {
     for (int i = 0; i < p->count; i++)
-        for (int which = 0; which < 2; which++) {
+        for (int which = 0; which < 2 && !p->rows[i]->is_buffer; which++) {
             char name[160];
             snprintf(name, sizeof name, "%s.%s", moment_names[which], p->rows[i]->name);
             TRY(load_item(s, name, p->rows[i], moment(p->rows[i], which), err));

@@ -30,13 +30,15 @@ HOT static void sum_block(float *sum, const float *x, int64_t stride, int64_t ro
     add_to(sum, part, width);
 }
 
-HOT static void dot_block(float *sum, const float *x, const float *y, int64_t stride,
-                          int64_t rows, int64_t width) {
-    float part[WIDTH] = {0};
+HOT static void dot_block(float *sum, const float *x, const float *y, const float *origin,
+                          int64_t stride, int64_t rows, int64_t width) {
+    float part[WIDTH] = {0}, from[WIDTH] = {0};
+    for (int64_t c = 0; origin && c < width; c++)
+        from[c] = origin[c];
     for (int64_t n = 0; n < rows; n++)
 #pragma omp simd
         for (int64_t c = 0; c < width; c++)
-            part[c] += x[n * stride + c] * y[n * stride + c];
+            part[c] += x[n * stride + c] * (y[n * stride + c] - from[c]);
     add_to(sum, part, width);
 }
 
@@ -73,12 +75,18 @@ void columns_sum(float *sum, struct tensor x, int threads) {
 }
 
 void columns_dot(float *sum, struct tensor x, struct tensor y, int threads) {
+    columns_dot_from(sum, x, y, NULL, threads);
+}
+
+void columns_dot_from(float *sum, struct tensor x, struct tensor y, const float *origin,
+                      int threads) {
     const float *xs = x.data, *ys = y.data;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t c = 0; c < x.columns; c += WIDTH)
         for (int64_t n = 0; n < x.rows; n += BLOCK)
-            dot_block(sum + c, xs + n * x.columns + c, ys + n * x.columns + c, x.columns,
-                      least(BLOCK, x.rows - n), least(WIDTH, x.columns - c));
+            dot_block(sum + c, xs + n * x.columns + c, ys + n * x.columns + c,
+                      origin ? origin + c : NULL, x.columns, least(BLOCK, x.rows - n),
+                      least(WIDTH, x.columns - c));
 }
 
 void columns_affine(float *gain, float *bias, struct tensor dy, struct tensor x,

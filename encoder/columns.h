@@ -12,6 +12,9 @@
 void columns_sum(float *sum, struct tensor x, int threads);
 /* sum += sum over rows of x * y. */
 void columns_dot(float *sum, struct tensor x, struct tensor y, int threads);
+/* sum += sum over rows of x * (y - origin), a number a column; origin NULL = 0. */
+void columns_dot_from(float *sum, struct tensor x, struct tensor y, const float *origin,
+                      int threads);
 /* The gradients of a norm's gain and bias, where y = gain (x - mean) rstd + bias: gain +=
  * sum dy (x - mean) rstd, bias += sum dy (NULL = none). `mean` and `rstd` hold a number a
  * row, `stride` floats apart; mean NULL = 0. */

@@ -1,7 +1,7 @@
 /* config - what an encoder is: sizes, the switches of its LayerNorm arrangement, dropout,
  * labels.
  *
- * An arrangement is data: 22 independent switches over one sublayer. This file only
+ * An arrangement is data: independent switches over one sublayer. This file only
  * bundles them (presets), checks those that exclude each other, and decides what
  * transformers would call the result. The rows of the keys are in field.c, config.json in
  * config_file.c. */
@@ -28,18 +28,23 @@ const char *const config_size_names = "tiny|mini|small|medium|base|large";
 /* The defaults of every switch. What is not named is 0, false or the first word of its
  * row: HF's eps of 1e-5 is what published RoBERTa files state, not the 1e-12 of the
  * class. */
-static const struct arrangement post_ln = {
-    .post_norm = true,
-    .embed_norm = true,
-    .resid_alpha = 1,
-    .dual_out = 1,
-    .norm = &norm_ln,
-    .norm_aux = &norm_ln,
-    .norm_eps = 1e-5,
-    .final_eps = 1e-5,
-    .initializer_range = 0.02,
-    .init_gain = 1,
-};
+static struct arrangement post_ln(void) {
+    struct arrangement a = {
+        .post_norm = true,
+        .embed_norm = true,
+        .resid_alpha = 1,
+        .dual_out = 1,
+        .norm = &norm_ln,
+        .norm_aux = &norm_ln,
+        .norm_eps = 1e-5,
+        .final_eps = 1e-5,
+        .initializer_range = 0.02,
+        .init_gain = 1,
+    };
+    for (int i = 0; i < NORM_SETTINGS; i++)
+        a.norm_stat[i] = NAN;
+    return a;
+}
 
 void config_default(struct config *c) {
     *c = (struct config){
@@ -57,7 +62,7 @@ void config_default(struct config *c) {
         .hidden_dropout_prob = 0.1,
         .attention_probs_dropout_prob = 0.1,
         .classifier_dropout = NAN,
-        .arrangement = post_ln,
+        .arrangement = post_ln(),
     };
 }
 
@@ -108,7 +113,7 @@ static enum status set_switches(struct config *c, const char *switches,
 enum status config_set_arch(struct config *c, const char *arch, struct error *err) {
     for (const struct preset *p = config_presets; p->name; p++)
         if (!strcmp(p->name, arch)) {
-            c->arrangement = post_ln;
+            c->arrangement = post_ln();
             snprintf(c->arch, sizeof c->arch, "%s", p->name);
             return set_switches(c, p->switches, err);
         }
@@ -122,7 +127,10 @@ enum status config_set_switch(struct config *c, const char *key, const char *val
         return error_set(err, ERR_USAGE, "%s: no such switch of an arrangement", key);
     /* final_eps means "as the others" until somebody sets it */
     double eps = c->arrangement.norm_eps;
+    const struct norm_kind *norm = c->arrangement.norm;
     TRY(field_parse(f, c, value, err));
+    for (int i = 0; i < NORM_SETTINGS && c->arrangement.norm != norm; i++)
+        c->arrangement.norm_stat[i] = NAN; /* another kind has settings of its own */
     if (c->arrangement.final_eps == eps && strcmp(f->name, "final_eps"))
         c->arrangement.final_eps = c->arrangement.norm_eps;
     return OK;
@@ -137,6 +145,14 @@ static enum status check_switches(const struct arrangement *a, struct error *err
         return error_set(err, ERR_USAGE,
                          "dual_stream %g needs post_norm=1 and final_norm=1",
                          a->dual_stream);
+    if (a->norm_aux->buffers)
+        return error_set(err, ERR_USAGE,
+                         "norm_aux=%s: a norm with statistics over a batch stands at the "
+                         "pre, post and final sites only: set norm",
+                         a->norm_aux->name);
+    if ((a->norm_penalty[0] > 0 || a->norm_penalty[1] > 0) && a->norm != &norm_bn)
+        return error_set(err, ERR_USAGE, "norm_penalty needs norm=bn, found norm=%s",
+                         a->norm->name);
     return OK;
 }
 
@@ -190,6 +206,7 @@ enum status config_check(struct config *c, struct error *err) {
         TRY(field_check(f, c, err));
     TRY(check_sizes(c, err));
     TRY(check_switches(&c->arrangement, err));
+    TRY(norm_check_settings(c, err));
     const char *type = computes(c, "postln")  ? "roberta"
                        : computes(c, "preln") ? "roberta-prelayernorm"
                                               : "normglue";

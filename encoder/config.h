@@ -25,6 +25,18 @@ enum init_rule {
     INIT_RULE_TORCH_LINEAR
 };
 enum init_targets { INIT_TARGETS_VO12, INIT_TARGETS_ALL };
+/* What norm_stat sets, in the order of its row's words. */
+enum norm_setting {
+    NORM_MOMENTUM,           /* share of a running statistic that a step keeps */
+    NORM_MOMENTUM_BACKWARD,  /* the same of what backward remembers */
+    NORM_WARMUP,             /* steps on the statistics of their own batch */
+    NORM_WINDOW,             /* steps whose statistics are averaged */
+    NORM_FILTER,             /* 1 = leave out batches unlike the window */
+    NORM_GROUPS,             /* of channels scaled a token at a time first; 0 = none */
+    NORM_BATCH_BACKWARD,     /* 1 = backward divides by the batch's statistic always */
+    NORM_COMPENSATION_AFTER, /* step from which backward is rescaled */
+    NORM_SETTINGS
+};
 struct norm_kind; /* encoder/norm.h */
 
 /* One row a switch: ROW(field of struct arrangement, key in config.json, kind, least,
@@ -58,6 +70,12 @@ struct norm_kind; /* encoder/norm.h */
         "what the pre, post and final norms learn")                                     \
     ROW(norm_eps, "layer_norm_eps", FIELD_NUMBER, 0, 1, "", "added to variances")       \
     ROW(final_eps, "final_eps", FIELD_NUMBER, 0, 1, "", "the same in the final norm")   \
+    ROW(norm_stat, "norm_stat", FIELD_NUMBERS, 0, 1e7,                                  \
+        "momentum|momentum_backward|warmup|window|filter|groups|batch_backward|"        \
+        "compensation_after",                                                           \
+        "settings of a batch-statistic norm, unset = its own")                          \
+    ROW(norm_penalty, "norm_penalty", FIELD_NUMBERS, 0, 1e6, "mean|var",                \
+        "weights of bn's penalty in a mean loss, 0 = none")                             \
     ROW(init, "init", FIELD_WORD, 0, 3,                                                 \
         "normal|xavier_normal|xavier_uniform|torch_linear",                             \
         "rule of the linear layers' initial weights")                                   \
@@ -81,6 +99,8 @@ struct arrangement {
     const struct norm_kind *norm, *norm_aux; /* at pre/post/final sites; at all others */
     enum norm_affine norm_affine;            /* of the pre/post/final sites */
     double norm_eps, final_eps;
+    double norm_stat[NORM_SETTINGS]; /* NaN = not set, or nothing to the kind */
+    double norm_penalty[2];          /* of batch mean and variance, 0 = none */
     enum init_rule init;
     double initializer_range; /* of the normal rule and of the embeddings */
     double init_gain;
@@ -138,7 +158,8 @@ enum status config_set_arch(struct config *c, const char *arch,
 enum status config_set_switch(struct config *c, const char *key, const char *value,
                               struct error *err) MUST_CHECK;
 /* Ranges, heads dividing hidden, switches that exclude each other: one sentence each.
- * Sets model_type from the switches (roberta, roberta-prelayernorm or normglue). */
+ * Sets model_type from the switches (roberta, roberta-prelayernorm or normglue), and what
+ * norm_stat leaves out to the kind's own. */
 enum status config_check(struct config *c, struct error *err) MUST_CHECK;
 
 /* <directory>/config.json. Errors are ERR_INPUT with the key's name. */

@@ -48,6 +48,24 @@ static enum status read_text(const struct field *f, struct config *c, const char
     return err->status = ERR_INPUT;
 }
 
+/* An object of numbers, as field_format writes it. */
+static enum status read_numbers(const struct field *f, struct config *c,
+                                const json_t *object, const char *path,
+                                struct error *err) {
+    const char *name;
+    json_t *value;
+    if (object && !json_is_null(object) && !json_is_object(object))
+        return bad_value(path, f->key, "an object of numbers", object, err);
+    json_object_foreach((json_t *)object, name, value) {
+        char text[FIELD_TEXT];
+        if (!json_is_number(value))
+            return bad_value(path, f->key, "an object of numbers", object, err);
+        snprintf(text, sizeof text, "%.100s=%.17g", name, json_number_value(value));
+        TRY(read_text(f, c, path, text, err));
+    }
+    return OK;
+}
+
 /* An absent or null field keeps its value. */
 static enum status read_field(const struct field *f, struct config *c,
                               const json_t *object, const char *path, struct error *err) {
@@ -64,6 +82,8 @@ static enum status read_field(const struct field *f, struct config *c,
                                     *(double *)place, place, err);
         case FIELD_FLAG:
             return json_file_boolean(object, path, f->key, *(bool *)place, place, err);
+        case FIELD_NUMBERS:
+            return read_numbers(f, c, value, path, err);
         default:
             return !value || json_is_null(value)
                        ? OK

@@ -27,8 +27,7 @@ void embedding_declare(struct embedding *e, const struct config *config, int thr
                                    "%s.embeddings.token_type_embeddings.weight", prefix);
     snprintf(name, sizeof name, "%s.embeddings.LayerNorm", prefix);
     if (a->embed_norm)
-        norm_declare(&e->norm, a->norm_aux, AFFINE_BOTH, a->norm_eps, config->hidden_size,
-                     threads, p, false, name);
+        norm_declare(&e->norm, norm_aux(a), config->hidden_size, threads, p, name);
 }
 
 void embedding_layout(struct embedding *e, struct arena *arena, int64_t max_rows) {
@@ -57,7 +56,7 @@ void embedding_forward(const struct embedding *e, struct tensor x, const int32_t
     memset(tensor_floats(sum) + num_tokens * width, 0,
            (size_t)((x.rows - num_tokens) * width) * sizeof(float));
     if (e->norm.kind)
-        norm_forward(&e->norm, x, sum);
+        norm_forward(&e->norm, x, sum, (struct norm_rows){.real = num_tokens});
     dropout_apply(x, rate, stream, names, e->threads);
 }
 
@@ -89,7 +88,8 @@ void embedding_backward(const struct embedding *e, struct tensor dx, const int32
                         struct rng stream) {
     dropout_apply(dx, rate, stream, names, e->threads);
     if (e->norm.kind)
-        norm_backward(&e->norm, dx, dx, tensor_head(e->sum, dx.rows));
+        norm_backward(&e->norm, dx, dx, tensor_head(e->sum, dx.rows),
+                      (struct norm_rows){.real = num_tokens});
 #pragma omp parallel for schedule(static) num_threads(e->threads)
     for (int64_t column = 0; column < dx.columns; column += WIDTH)
         add_columns(e, dx, ids, num_tokens, names.token, column);

@@ -31,7 +31,7 @@ struct encoder {
     struct limits limits;
     bool can_train;
     struct row_set all, read; /* every token; those that the head reads */
-    struct tensor embedded, output;
+    struct tensor embedded, output, gathered;
     struct tensor second[2]; /* ResiDual's stream, of all and of the read rows */
     struct tensor dsecond[2];
     /* Of the last forward, for backward. */
@@ -42,6 +42,11 @@ struct encoder {
 
 static bool is_dual(const struct encoder *e) {
     return e->config->arrangement.dual_stream > 0;
+}
+
+/* Statistics over a batch are over all of its tokens: no row is left out. */
+static bool is_whole(const struct encoder *e) {
+    return e->config->arrangement.norm->buffers != NULL;
 }
 
 static void declare_stack(struct encoder *e, struct parameters *p) {
@@ -57,8 +62,7 @@ static void declare_stack(struct encoder *e, struct parameters *p) {
     }
     snprintf(name, sizeof name, "%s.LayerNorm", config_prefix(c));
     if (a->final_norm)
-        norm_declare(&e->final, a->norm, a->norm_affine, a->final_eps, c->hidden_size,
-                     threads, p, false, name);
+        norm_declare(&e->final, norm_main(a, true), c->hidden_size, threads, p, name);
 }
 
 enum status encoder_declare(struct encoder **out, const struct config *config,
@@ -104,7 +108,8 @@ static void layers_layout(struct encoder *e, struct arena *arena, int64_t rows,
             start[1] = end;
         if (!train)
             arena->used = start[layer % 2];
-        sublayer_layout(&pair[0], arena, rows, is_last ? read_rows : rows, is_last);
+        sublayer_layout(&pair[0], arena, rows, is_last ? read_rows : rows,
+                        is_last && !is_whole(e));
         sublayer_layout(&pair[1], arena, is_last ? read_rows : rows,
                         is_last ? read_rows : rows, false);
         end = arena->used > end ? arena->used : end;
@@ -115,7 +120,7 @@ static void layers_layout(struct encoder *e, struct arena *arena, int64_t rows,
 void encoder_layout(struct encoder *e, struct arena *arena, struct limits limits,
                     bool train) {
     const int64_t rows = tensor_round_rows(limits.tokens);
-    const int64_t read = tensor_round_rows(limits.output_rows);
+    const int64_t read = is_whole(e) ? rows : tensor_round_rows(limits.output_rows);
     const int64_t width = e->config->hidden_size;
     e->limits = limits;
     e->can_train = train;
@@ -129,6 +134,8 @@ void encoder_layout(struct encoder *e, struct arena *arena, struct limits limits
     norm_layout(&e->final, arena, read);
     if (e->final.kind)
         e->output = tensor_take(arena, DTYPE_F32, read, width);
+    if (is_whole(e))
+        e->gathered = tensor_take(arena, DTYPE_F32, limits.output_rows, width);
     for (int i = 0; i < 2 && is_dual(e); i++) {
         e->second[i] = tensor_take(arena, DTYPE_F32, i ? read : rows, width);
         if (train)
@@ -211,14 +218,29 @@ static struct row_names names_of(const struct row_set *r) {
     return (struct row_names){r->sequence, r->token};
 }
 
-/* The last layer leaves out the rows that nobody reads. */
-static bool picks(const struct batch *b) { return b->num_output_rows < b->num_tokens; }
+/* The last layer leaves out the rows that nobody reads, or they go after it. */
+static bool picks(const struct encoder *e, const struct batch *b) {
+    return !is_whole(e) && b->num_output_rows < b->num_tokens;
+}
+static bool gathers(const struct encoder *e, const struct batch *b) {
+    return is_whole(e) && b->num_output_rows < b->num_tokens;
+}
+
+static bool batch_norms(struct pass pass) {
+    return pass.train && !pass.freeze_statistics;
+}
+
+static struct norm_rows final_rows(const struct encoder *e, const struct batch *b,
+                                   struct pass pass) {
+    const struct row_set *out = picks(e, b) ? &e->read : &e->all;
+    return (struct norm_rows){out->tokens, batch_norms(pass), (double)b->num_output_rows};
+}
 
 static struct stage stage_of(const struct encoder *e, const struct batch *b,
                              struct pass pass, int64_t index) {
     const bool in_last = index >= 2 * (e->config->num_hidden_layers - 1);
     const bool is_attention = index % 2 == 0;
-    const struct row_set *out = in_last && picks(b) ? &e->read : &e->all;
+    const struct row_set *out = in_last && picks(e, b) ? &e->read : &e->all;
     const struct row_set *in = is_attention ? &e->all : out;
     return (struct stage){
         .rows_in = in->rows,
@@ -230,6 +252,8 @@ static struct stage stage_of(const struct encoder *e, const struct batch *b,
         .train = pass.train,
         .seed = pass.seed,
         .step = pass.step,
+        .batch_norms = batch_norms(pass),
+        .targets = (double)b->num_output_rows,
     };
 }
 
@@ -244,11 +268,12 @@ static struct rng embedding_stream(struct pass pass) {
 /* ---- Forward. ---- */
 
 /* y = final_norm ? N_f(x) : x, or dual_out x + N_f(second). */
-static struct tensor finish(struct encoder *e, const struct streams *io) {
+static struct tensor finish(struct encoder *e, const struct batch *b, struct pass pass,
+                            const struct streams *io) {
     if (!e->final.kind)
         return io->x;
     const struct tensor y = tensor_head(e->output, io->x.rows);
-    norm_forward(&e->final, y, is_dual(e) ? io->second : io->x);
+    norm_forward(&e->final, y, is_dual(e) ? io->second : io->x, final_rows(e, b, pass));
     if (is_dual(e))
         rows_add(y, io->x, (float)e->config->arrangement.dual_out,
                  device_threads(e->device));
@@ -286,24 +311,33 @@ enum status encoder_forward(struct encoder *e, const struct batch *batch,
     }
     run_layers(e, batch, pass, &io);
     e->last = io.x;
-    *output = tensor_head(finish(e, &io), batch->num_output_rows);
+    *output = tensor_head(finish(e, batch, pass, &io), batch->num_output_rows);
+    if (gathers(e, batch)) {
+        const struct tensor read = tensor_head(e->gathered, batch->num_output_rows);
+        rows_gather(read, *output, batch->output_rows, read.rows,
+                    device_threads(e->device));
+        *output = read;
+    }
     return device_check(e->device, err);
 }
 
 /* ---- Backward. ---- */
 
 /* d->x is the output's gradient; afterwards those of the last sublayer's two streams. */
-static void finish_backward(struct encoder *e, const struct batch *b, struct streams *d) {
+static void finish_backward(struct encoder *e, const struct batch *b, struct pass pass,
+                            struct streams *d) {
     const int threads = device_threads(e->device);
-    const int read = picks(b);
+    const int read = picks(e, b);
+    const struct norm_rows rows = final_rows(e, b, pass);
     if (!e->final.kind)
         return;
     if (!is_dual(e)) {
-        norm_backward(&e->final, d->x, d->x, e->last);
+        norm_backward(&e->final, d->x, d->x, e->last, rows);
         return;
     }
     d->second = tensor_head(e->dsecond[read], d->x.rows);
-    norm_backward(&e->final, d->second, d->x, tensor_head(e->second[read], d->x.rows));
+    norm_backward(&e->final, d->second, d->x, tensor_head(e->second[read], d->x.rows),
+                  rows);
     rows_scale(d->x, d->x, (float)e->config->arrangement.dual_out, threads);
 }
 
@@ -328,10 +362,16 @@ static void run_layers_backward(struct encoder *e, const struct batch *b,
 void encoder_backward(struct encoder *e, const struct batch *batch, struct pass pass,
                       struct tensor doutput) {
     assert(e->can_train && doutput.rows == batch->num_output_rows);
-    const struct row_set *out = picks(batch) ? &e->read : &e->all;
+    const struct row_set *out = picks(e, batch) ? &e->read : &e->all;
     struct streams d = {.x = tensor_head(e->workspace.dx[0], out->rows)};
-    rows_copy(d.x, doutput, out->tokens);
-    finish_backward(e, batch, &d);
+    if (gathers(e, batch)) {
+        rows_clear(d.x, 0);
+        rows_scatter(d.x, doutput, batch->output_rows, doutput.rows,
+                     device_threads(e->device));
+    } else {
+        rows_copy(d.x, doutput, out->tokens);
+    }
+    finish_backward(e, batch, pass, &d);
     run_layers_backward(e, batch, pass, &d);
     if (is_dual(e))
         rows_add(d.x, d.second, (float)e->config->arrangement.dual_stream,
@@ -339,6 +379,29 @@ void encoder_backward(struct encoder *e, const struct batch *batch, struct pass 
     embedding_backward(&e->embedding, d.x, batch->input_ids, batch->num_tokens,
                        names_of(&e->all), embedding_rate(e, pass),
                        embedding_stream(pass));
+}
+
+/* ---- What it tells. ---- */
+
+static int add_figures(struct norm_figures *sum, const struct norm *n) {
+    if (!n->kind || n->kind->figures != sum->names)
+        return 0;
+    for (int i = 0; i < sum->count; i++)
+        sum->values[i] += n->figures[i];
+    return 1;
+}
+
+struct norm_figures encoder_norm_figures(const struct encoder *e) {
+    struct norm_figures f = {.names = e->config->arrangement.norm->figures};
+    while (f.names && f.names[f.count])
+        f.count++;
+    int sites = add_figures(&f, &e->final);
+    for (int64_t i = 0; i < 2 * e->config->num_hidden_layers; i++)
+        sites += add_figures(&f, &e->sublayers[i].pre) +
+                 add_figures(&f, &e->sublayers[i].post);
+    for (int i = 0; i < f.count; i++)
+        f.values[i] /= sites;
+    return f;
 }
 
 struct parameter *encoder_word_embeddings(const struct encoder *e) {

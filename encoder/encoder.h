@@ -20,6 +20,7 @@
 #include "base/rng.h"
 #include "encoder/config.h"
 #include "encoder/dropout.h"
+#include "encoder/norm.h"
 #include "encoder/onednn.h"
 #include "encoder/parameters.h"
 #include "encoder/tensor.h"
@@ -39,7 +40,8 @@ struct batch {
  * for backward. */
 struct pass {
     bool train;
-    uint64_t seed, step; /* name the dropout draws */
+    uint64_t seed, step;    /* name the dropout draws */
+    bool freeze_statistics; /* of norms over a batch: train on the running ones */
 };
 
 /* The most that any batch will hold. */
@@ -73,6 +75,13 @@ enum status encoder_forward(struct encoder *e, const struct batch *batch,
  * forward. */
 void encoder_backward(struct encoder *e, const struct batch *batch, struct pass pass,
                       struct tensor doutput);
+/* What the norms tell of the last training batch, as means over their sites. */
+struct norm_figures {
+    int count; /* 0: these norms tell nothing */
+    const char *const *names;
+    double values[NORM_MOST_FIGURES];
+};
+struct norm_figures encoder_norm_figures(const struct encoder *e);
 /* The word table (V, D): the MLM head's decoder is tied to it. */
 struct parameter *encoder_word_embeddings(const struct encoder *e);
 void encoder_free(struct encoder *e);

@@ -94,7 +94,19 @@ static void format_word(char text[FIELD_TEXT], const char *word) {
     snprintf(text, FIELD_TEXT, "\"%.*s\"", (int)strcspn(word, "|"), word);
 }
 
+static int word_count(const char *words) {
+    int count = 1;
+    for (; *words; words++)
+        count += *words == '|';
+    return count;
+}
+
 static enum status expected(const struct field *f, const char *text, struct error *err) {
+    if (f->kind == FIELD_NUMBERS)
+        return error_set(err, ERR_USAGE,
+                         "%s: expected NAME=X,... of %s, each X in [%g, %g], found "
+                         "\"%s\"",
+                         f->name, f->words, f->least, f->most, text);
     if (f->kind == FIELD_WORD)
         return error_set(err, ERR_USAGE, "%s: expected %s, found \"%s\"", f->name,
                          f->words, text);
@@ -156,12 +168,36 @@ static enum status parse_whole(const struct field *f, struct config *c, const ch
     return OK;
 }
 
+/* "name=number,..."; names may be left out: the first number is the first name's. */
+static enum status parse_numbers(const struct field *f, struct config *c,
+                                 const char *text, struct error *err) {
+    char copy[FIELD_TEXT], *rest = copy;
+    int index = 0;
+    snprintf(copy, sizeof copy, "%s", text);
+    for (char *item; (item = strtok_r(rest, ",", &rest)); index++) {
+        char *equals = strchr(item, '='), *end;
+        const char *number = equals ? equals + 1 : item;
+        if (equals) {
+            *equals = 0;
+            index = word_index(f->words, item);
+        }
+        const double found = strtod(number, &end);
+        if (index < 0 || index >= word_count(f->words) || end == number || *end ||
+            !(found >= f->least && found <= f->most))
+            return expected(f, text, err);
+        ((double *)place(f, c))[index] = found;
+    }
+    return OK;
+}
+
 enum status field_parse(const struct field *f, struct config *c, const char *text,
                         struct error *err) {
     if (f->kind == FIELD_NORM)
         return parse_norm(f, c, text, err);
     if (f->kind == FIELD_NUMBER)
         return parse_number(f, c, text, err);
+    if (f->kind == FIELD_NUMBERS)
+        return parse_numbers(f, c, text, err);
     if (f->kind != FIELD_WORD)
         return parse_whole(f, c, text, err);
     int index = word_index(f->words, text);
@@ -183,6 +219,25 @@ static void format_number(char text[FIELD_TEXT], double number) {
         strcat(text, ".0");
 }
 
+/* {"name": number, ...} of those that are set. */
+static void format_numbers(char text[FIELD_TEXT], const char *words,
+                           const double *numbers) {
+    const char *between = "{";
+    text[0] = 0;
+    for (int i = 0; i < word_count(words); i++) {
+        const char *word = word_at(words, i);
+        char number[FIELD_TEXT];
+        const size_t used = strlen(text);
+        if (isnan(numbers[i]))
+            continue;
+        format_number(number, numbers[i]);
+        snprintf(text + used, FIELD_TEXT - used, "%s\"%.*s\": %s", between,
+                 (int)strcspn(word, "|"), word, number);
+        between = ", ";
+    }
+    strcat(text, *text ? "}" : "{}");
+}
+
 const char *field_format(const struct field *f, const struct config *c,
                          char text[FIELD_TEXT]) {
     const void *v = value(f, c);
@@ -194,6 +249,8 @@ const char *field_format(const struct field *f, const struct config *c,
         snprintf(text, FIELD_TEXT, "%d", *(const bool *)v);
     else if (f->kind == FIELD_WORD)
         format_word(text, word_at(f->words, *(const int *)v));
+    else if (f->kind == FIELD_NUMBERS)
+        format_numbers(text, f->words, v);
     else if (isnan(*(const double *)v))
         snprintf(text, FIELD_TEXT, "null");
     else

@@ -16,6 +16,7 @@ enum field_kind {
     FIELD_FLAG,    /* bool, written 0 or 1 */
     FIELD_WORD,    /* an enum: the place of the word in `words` */
     FIELD_NORM,    /* const struct norm_kind * */
+    FIELD_NUMBERS, /* double[], one of each name in `words`; NaN = not set */
 };
 
 struct field {
@@ -33,7 +34,7 @@ const struct field *field_find(const char *name); /* by name or key, '-' = '_' *
 enum status field_parse(const struct field *f, struct config *c, const char *text,
                         struct error *err) MUST_CHECK;
 /* Its value as JSON text, numbers with the fewest digits that read back exactly. */
-#define FIELD_TEXT 96
+#define FIELD_TEXT 384
 const char *field_format(const struct field *f, const struct config *c,
                          char text[FIELD_TEXT]);
 bool field_equal(const struct field *f, const struct config *a, const struct config *b);

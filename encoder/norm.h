@@ -3,7 +3,13 @@
  * Adding a kind is one file and one word: write norm_<name>.c with a `const struct
  * norm_kind norm_<name>`, add <name> to NORM_KINDS. Options, checkpoint, gradient check
  * and manual read the table. Statistics are f32 and kept for the backward pass; gradients
- * of gain and bias are added. */
+ * of gain and bias are added.
+ *
+ * Most kinds treat a row by itself. A kind with buffers normalises a channel over the
+ * rows of a batch: in training forward takes the statistics of the batch's real rows and
+ * moves the running ones (once a micro-batch, whatever backward recomputes); otherwise it
+ * takes the running ones. Buffers are rows of the parameters that nobody trains, so that
+ * checkpoints hold them. */
 #ifndef ENCODER_NORM_H
 #define ENCODER_NORM_H
 
@@ -13,18 +19,52 @@
 #include "encoder/parameters.h"
 #include "encoder/tensor.h"
 
-#define NORM_KINDS(ROW) ROW(ln) ROW(rms)
+#define NORM_KINDS(ROW) ROW(ln) ROW(rms) ROW(bn) ROW(pn) ROW(un)
 
 struct norm;
+
+/* The rows of one forward and its backward. */
+struct norm_rows {
+    int64_t real;   /* of the tensor's rows; the rest is rounding: no statistic sees it */
+    bool batch;     /* this batch's statistics, not the running ones */
+    double targets; /* in the summed loss that is differentiated: scales a penalty */
+};
+
+/* Beside "<site>.weight": "<site>.<name>". */
+struct norm_buffer {
+    const char *name;
+    enum {
+        BUFFER_CHANNELS,
+        BUFFER_WINDOW,
+        BUFFER_NUMBER
+    } shape; /* (C), (window, C), 1 */
+    enum parameter_init start;
+};
+
+/* What norm_stat leaves out. A kind has the settings that it has a default for. */
+struct norm_default {
+    enum norm_setting setting;
+    double value;
+};
+/* Values that stand for num_attention_heads, and for the greater of 1000 and warmup. */
+#define NORM_DEFAULT_HEADS (-1.0)
+#define NORM_DEFAULT_AFTER_WARMUP (-2.0)
 
 struct norm_kind {
     const char *name, *summary, *source; /* source: paper and equation */
     int saved_per_row; /* floats a row that forward keeps for backward */
-    void (*forward)(const struct norm *n, struct tensor y, struct tensor x);
+    int saved_per_channel;
+    bool keeps_rows; /* n->kept: as many rows as the input has */
+    const struct norm_buffer
+        *buffers;               /* ends with a NULL name; NULL = rows alone count */
+    const char *const *figures; /* names of what is logged, ends with NULL; NULL = none */
+    const struct norm_default *defaults; /* ends with NORM_SETTINGS; NULL = no settings */
+    void (*forward)(const struct norm *n, struct tensor y, struct tensor x,
+                    struct norm_rows rows);
     /* y may be x only where no backward follows; dx may be dy. x is the forward's input.
-     */
+     * Rows of dy beyond the real ones are 0, and those of dx become so. */
     void (*backward)(const struct norm *n, struct tensor dx, struct tensor dy,
-                     struct tensor x);
+                     struct tensor x, struct norm_rows rows);
 };
 
 #define NORM_DECLARE_KIND(word) extern const struct norm_kind norm_##word;
@@ -34,23 +74,47 @@ NORM_KINDS(NORM_DECLARE_KIND)
 const struct norm_kind *norm_find(const char *name);
 extern const struct norm_kind *const norm_kinds[]; /* ends with NULL */
 
+enum { NORM_MOST_BUFFERS = 6, NORM_MOST_FIGURES = 4 };
+
 /* One place where a norm stands. A site whose kind is NULL is off. */
 struct norm {
     const struct norm_kind *kind;
     struct parameter *weight, *bias; /* NULL where norm_affine leaves them out */
+    struct parameter *buffers[NORM_MOST_BUFFERS]; /* in the order of the kind's rows */
+    const double *settings, *penalty;             /* norm_stat, norm_penalty */
     int64_t width;
     float eps;
-    float *saved; /* max_rows * saved_per_row, from norm_layout */
+    float *saved, *channels; /* from norm_layout: max_rows * saved_per_row, width *
+                                saved_per_channel */
+    struct tensor kept;
+    double *figures; /* of the last training batch, as the kind names them */
     int threads;
 };
 
-/* Declares "<name>.weight" and "<name>.bias" as the affine asks. */
-void norm_declare(struct norm *n, const struct norm_kind *kind, enum norm_affine affine,
-                  double eps, int64_t width, int threads, struct parameters *p,
-                  bool is_head, const char *name);
+/* What stands at a site. */
+struct norm_spec {
+    const struct norm_kind *kind;
+    enum norm_affine affine;
+    double eps;
+    const struct arrangement *arrangement;
+    bool is_head; /* of a task head */
+};
+/* At the pre and post sites, and with `final` at the last; at all others. */
+struct norm_spec norm_main(const struct arrangement *a, bool final);
+struct norm_spec norm_aux(const struct arrangement *a);
+
+/* Declares "<name>.weight" and "<name>.bias" as the affine asks, and the buffers. The
+ * arrangement must outlive n. */
+void norm_declare(struct norm *n, struct norm_spec spec, int64_t width, int threads,
+                  struct parameters *p, const char *name);
 void norm_layout(struct norm *n, struct arena *arena, int64_t max_rows);
-void norm_forward(const struct norm *n, struct tensor y, struct tensor x);
+void norm_forward(const struct norm *n, struct tensor y, struct tensor x,
+                  struct norm_rows rows);
 void norm_backward(const struct norm *n, struct tensor dx, struct tensor dy,
-                   struct tensor x);
+                   struct tensor x, struct norm_rows rows);
+
+/* norm_stat against the kind: ERR_USAGE for a setting that it has not or whose value is
+ * out of range; the others get the kind's defaults. */
+enum status norm_check_settings(struct config *c, struct error *err) MUST_CHECK;
 
 #endif

@@ -53,7 +53,9 @@ HOT static void backward_row(float *dx, const float *dy, const float *x, int64_t
     }
 }
 
-static void forward(const struct norm *n, struct tensor y, struct tensor x) {
+static void forward(const struct norm *n, struct tensor y, struct tensor x,
+                    struct norm_rows rows) {
+    (void)rows;
     const float *gain = n->weight ? n->weight->value : NULL;
     const float *bias = n->bias ? n->bias->value : NULL;
 #pragma omp parallel for schedule(static) num_threads(n->threads)
@@ -63,7 +65,8 @@ static void forward(const struct norm *n, struct tensor y, struct tensor x) {
 }
 
 static void backward(const struct norm *n, struct tensor dx, struct tensor dy,
-                     struct tensor x) {
+                     struct tensor x, struct norm_rows rows) {
+    (void)rows;
     const float *gain = n->weight ? n->weight->value : NULL;
     if (n->weight)
         columns_affine(n->weight->gradient, n->bias ? n->bias->gradient : NULL, dy, x,

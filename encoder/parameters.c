@@ -53,23 +53,26 @@ struct parameter *parameters_add(struct parameters *p, struct parameter_spec spe
     row->decay = spec.decay;
     row->is_head = spec.is_head;
     row->adjoins = spec.adjoins;
+    row->is_buffer = spec.is_buffer;
     return row;
 }
 
-/* Where each row's elements begin in the blocks. */
-static void place_rows(struct parameters *p) {
-    p->total = 0;
+static size_t padded(size_t count) { return (count + PADDING - 1) / PADDING * PADDING; }
+
+/* Where the elements of each row, of buffers or of all others, begin in the blocks.
+ * Returns the end of the last. */
+static size_t place_rows(struct parameters *p, bool buffers, size_t end) {
     for (int i = 0; i < p->count; i++) {
-        if (!p->rows[i]->adjoins)
-            p->total = (p->total + PADDING - 1) / PADDING * PADDING;
-        p->rows[i]->offset = p->total;
-        p->total += p->rows[i]->count;
+        if (p->rows[i]->is_buffer != buffers)
+            continue;
+        p->rows[i]->offset = p->rows[i]->adjoins ? end : padded(end);
+        end = p->rows[i]->offset + p->rows[i]->count;
     }
-    p->total = (p->total + PADDING - 1) / PADDING * PADDING;
+    return padded(end);
 }
 
 static void take_blocks(struct parameters *p) {
-    p->value = ARENA_TAKE(&p->arena, float, p->total);
+    p->value = ARENA_TAKE(&p->arena, float, p->held);
     if (!p->training)
         return;
     p->gradient = ARENA_TAKE(&p->arena, float, p->total);
@@ -81,14 +84,15 @@ enum status parameters_allocate(struct parameters *p, bool training, struct erro
     if (p->failed)
         return error_set(err, ERR_MEMORY, "out of memory while naming the parameters");
     p->training = training;
-    place_rows(p);
+    p->total = place_rows(p, false, 0);
+    p->held = place_rows(p, true, p->total);
     take_blocks(p);
     TRY(arena_open(&p->arena, p->arena.used, err));
     take_blocks(p);
     for (int i = 0; i < p->count; i++) {
         struct parameter *row = p->rows[i];
         row->value = p->value + row->offset;
-        if (!training)
+        if (!training || row->is_buffer)
             continue;
         row->gradient = p->gradient + row->offset;
         row->exp_avg = p->exp_avg + row->offset;
@@ -207,7 +211,7 @@ struct parameter *parameters_find(const struct parameters *p, const char *name) 
 int64_t parameters_number(const struct parameters *p) {
     int64_t number = 0;
     for (int i = 0; i < p->count; i++)
-        number += (int64_t)p->rows[i]->count;
+        number += p->rows[i]->is_buffer ? 0 : (int64_t)p->rows[i]->count;
     return number;
 }
 

@@ -1,5 +1,6 @@
 /* parameters - the registry of what is trained: one row a tensor, read by the optimizer,
- * the checkpoint, the initialiser and the weight counter.
+ * the checkpoint, the initialiser and the weight counter. Buffers (a norm's running
+ * statistics) are rows too: saved and loaded with the others, never trained or counted.
  *
  * Layers declare their tensors first; then one block for all values (and, when training,
  * one each for gradients and the two moments) is allocated in declaration order. */
@@ -29,18 +30,20 @@ struct parameter {
     double gain;
     int64_t zero_row; /* of an embedding: pad_token_id; -1 = none */
     bool decay;       /* weight decay applies */
-    bool is_head;  /* belongs to a task head: may be absent from a checkpoint and starts
-                      new */
-    bool adjoins;  /* begins where the row before ends, without padding */
+    bool is_head; /* belongs to a task head: may be absent from a checkpoint and starts
+                     new */
+    bool adjoins; /* begins where the row before ends, without padding */
+    bool is_buffer;
     size_t offset; /* of its elements in the blocks */
     float *value;
-    float *gradient, *exp_avg, *exp_avg_sq; /* NULL unless training */
+    float *gradient, *exp_avg, *exp_avg_sq; /* NULL unless training, or a buffer */
 };
 
 struct parameters {
     struct parameter **rows; /* in declaration order; a row never moves */
     int count, capacity;
     size_t total; /* elements; a row begins at a multiple of 16 unless it adjoins */
+    size_t held;  /* of `value`, where the buffers stand behind the others */
     float *value, *gradient, *exp_avg,
         *exp_avg_sq; /* the blocks that the rows point into */
     struct arena arena;
@@ -54,6 +57,7 @@ struct parameter_spec {
     int64_t zero_row; /* only read for PARAMETER_EMBEDDING */
     bool decay, is_head;
     bool adjoins; /* query, key and value lie together and are one matrix to a product */
+    bool is_buffer;
 };
 
 /* Adds a row; `columns` 0 = a vector of `rows`. The name is formatted. NULL when out of

@@ -45,8 +45,8 @@ static void declare_norm(const struct declaration *d, struct norm *n, bool on, b
     if (!on)
         return;
     snprintf(full, sizeof full, "%s.%s", d->layer, name);
-    norm_declare(n, main ? a->norm : a->norm_aux, main ? a->norm_affine : AFFINE_BOTH,
-                 a->norm_eps, width, device_threads(d->s->device), d->p, false, full);
+    norm_declare(n, main ? norm_main(a, false) : norm_aux(a), width,
+                 device_threads(d->s->device), d->p, full);
 }
 
 /* query, key, value, out, fc1, fc2: `targeted` says whether init_gain reaches it when
@@ -188,6 +188,14 @@ void sublayer_layout(struct sublayer *s, struct arena *arena, int64_t max_rows_i
 
 static int threads_of(const struct sublayer *s) { return device_threads(s->device); }
 
+/* The rows that a norm at the sublayer's input sees, and one after the core. */
+static struct norm_rows norm_rows_in(const struct stage *st) {
+    return (struct norm_rows){st->tokens_in, st->batch_norms, st->targets};
+}
+static struct norm_rows norm_rows_out(const struct stage *st) {
+    return (struct norm_rows){st->tokens_out, st->batch_norms, st->targets};
+}
+
 /* The buffer's first rows as a matrix of its own width. */
 static struct tensor shaped(struct tensor buffer, int64_t rows, int64_t columns) {
     return tensor_f32(buffer.data, rows, columns);
@@ -249,8 +257,8 @@ static struct rng probs_stream(const struct sublayer *s, const struct stage *st)
 
 /* From the core's output to the output matrix's input: head scale into wide[0], norm into
  * wide[1]. The feed-forward's core stands in wide[0] itself. */
-static struct tensor finish_core(const struct sublayer *s, const struct workspace *w,
-                                 struct tensor core) {
+static struct tensor finish_core(const struct sublayer *s, const struct stage *st,
+                                 const struct workspace *w, struct tensor core) {
     struct tensor c = core;
     if (scales_before(s)) {
         c = shaped(w->wide[0], core.rows, core.columns);
@@ -259,7 +267,7 @@ static struct tensor finish_core(const struct sublayer *s, const struct workspac
     if (!s->mid.kind)
         return c;
     const struct tensor normed = shaped(w->wide[1], core.rows, core.columns);
-    norm_forward(&s->mid, normed, c);
+    norm_forward(&s->mid, normed, c, norm_rows_out(st));
     return normed;
 }
 
@@ -331,20 +339,21 @@ void sublayer_forward(struct sublayer *s, const struct stage *stage,
         io->bottom = s->skip;
     if (s->pre.kind) {
         u = tensor_head(s->normed, stage->rows_in);
-        norm_forward(&s->pre, u, s->x);
+        norm_forward(&s->pre, u, s->x, norm_rows_in(stage));
     }
     const struct tensor core =
         s->attention ? attention_core(s, stage, u) : feed_forward_core(s, stage, w, u);
-    linear_forward(&s->output, z, finish_core(s, w, core));
+    linear_forward(&s->output, z, finish_core(s, stage, w, core));
     struct tensor branch = scaled_branch(s, w, z);
     if (s->out.kind) {
-        norm_forward(&s->out, tensor_head(w->branch, stage->rows_out), branch);
+        norm_forward(&s->out, tensor_head(w->branch, stage->rows_out), branch,
+                     norm_rows_out(stage));
         branch = tensor_head(w->branch, stage->rows_out);
     }
     residual_forward(&residual, v, s->skip, branch,
                      s->adds_bottom ? io->bottom : (struct tensor){0}, io->second);
     if (s->post.kind)
-        norm_forward(&s->post, y, v);
+        norm_forward(&s->post, y, v, norm_rows_out(stage));
     io->x = y;
 }
 
@@ -366,11 +375,12 @@ static struct tensor attention_output_backward(struct sublayer *s, const struct 
                                                struct tensor dz) {
     const struct tensor context = tensor_head(s->context, st->rows_out);
     const struct tensor dcore = tensor_head(w->dcore, st->rows_out);
-    linear_backward(&s->output, dcore, dz, finish_core(s, w, context));
+    linear_backward(&s->output, dcore, dz, finish_core(s, st, w, context));
     if (s->mid.kind)
         norm_backward(&s->mid, dcore, dcore,
                       scales_before(s) ? shaped(w->wide[0], context.rows, context.columns)
-                                       : context);
+                                       : context,
+                      norm_rows_out(st));
     if (scales_before(s))
         head_scale_backward(s->head_scale, dcore, context, w->sums, threads_of(s));
     return dcore;
@@ -409,8 +419,8 @@ static void feed_forward_core_backward(struct sublayer *s, const struct stage *s
     if (s->mid.kind) {
         const struct tensor activated = shaped(w->wide[0], st->rows_in, f);
         activation_gelu_forward(activated, hidden, threads_of(s));
-        linear_backward_weight(&s->output, dz, finish_core(s, w, activated));
-        norm_backward(&s->mid, dhidden, dhidden, activated);
+        linear_backward_weight(&s->output, dz, finish_core(s, st, w, activated));
+        norm_backward(&s->mid, dhidden, dhidden, activated, norm_rows_out(st));
         activation_gelu_backward(dhidden, dhidden, hidden, threads_of(s));
     } else {
         activation_gelu_backward_rebuild(dhidden, dhidden, hidden, threads_of(s));
@@ -430,13 +440,13 @@ static void gain_backward(const struct sublayer *s, const struct workspace *w,
 }
 
 /* dz in front of dropout, out_norm and head scale. */
-static void branch_backward(const struct sublayer *s, const struct workspace *w,
-                            const struct residual *residual, struct tensor dz,
-                            struct tensor dv, struct tensor dsecond) {
+static void branch_backward(const struct sublayer *s, const struct stage *st,
+                            const struct workspace *w, const struct residual *residual,
+                            struct tensor dz, struct tensor dv, struct tensor dsecond) {
     const struct tensor z = tensor_head(s->z, dz.rows);
     residual_branch_backward(residual, dz, dv, dsecond);
     if (s->out.kind)
-        norm_backward(&s->out, dz, dz, scaled_branch(s, w, z));
+        norm_backward(&s->out, dz, dz, scaled_branch(s, w, z), norm_rows_out(st));
     if (scales_after(s))
         head_scale_backward(s->head_scale, dz, z, w->sums, threads_of(s));
 }
@@ -451,7 +461,8 @@ void sublayer_backward(struct sublayer *s, const struct stage *stage,
     struct tensor dv = d->x;
     if (s->post.kind) {
         dv = tensor_head(w->dx[next], stage->rows_out);
-        norm_backward(&s->post, dv, d->x, tensor_head(s->v, stage->rows_out));
+        norm_backward(&s->post, dv, d->x, tensor_head(s->v, stage->rows_out),
+                      norm_rows_out(stage));
     }
     if (s->resid_gain)
         gain_backward(s, w, dv);
@@ -459,13 +470,13 @@ void sublayer_backward(struct sublayer *s, const struct stage *stage,
         d->bottom = tensor_head(w->dbottom, stage->rows_out);
         rows_copy(d->bottom, dv, stage->rows_out);
     }
-    branch_backward(s, w, &residual, dz, dv, d->second);
+    branch_backward(s, stage, w, &residual, dz, dv, d->second);
     if (s->attention)
         attention_core_backward(s, stage, w, du, dz, u);
     else
         feed_forward_core_backward(s, stage, w, du, dz, u);
     if (s->pre.kind)
-        norm_backward(&s->pre, du, du, s->x);
+        norm_backward(&s->pre, du, du, s->x, norm_rows_in(stage));
     residual_skip_backward(&residual, du, tensor_head(dv, stage->tokens_out),
                            s->attention ? d->bottom : (struct tensor){0}, stage->pick);
     d->x = du;

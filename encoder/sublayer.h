@@ -32,6 +32,8 @@ struct stage {
     struct attention_rows attention;
     bool train;
     uint64_t seed, step; /* name the dropout draws */
+    bool batch_norms;    /* norms take the statistics of this batch */
+    double targets;      /* in the summed loss */
 };
 
 /* What flows through the stack, and its gradients the other way. */

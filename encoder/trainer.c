@@ -41,9 +41,9 @@ static enum status not_finite(const struct run *r, int64_t step, const char *wha
     const char *kind = NULL, *name = NULL;
     for (int i = 0; i < p->count && !name; i++) {
         const struct parameter *row = p->rows[i];
-        kind = !all_finite(row->value, row->count)      ? "weight"
-               : !all_finite(row->gradient, row->count) ? "gradient of"
-                                                        : NULL;
+        kind = !all_finite(row->value, row->count)                       ? "weight"
+               : row->gradient && !all_finite(row->gradient, row->count) ? "gradient of"
+                                                                         : NULL;
         name = kind ? row->name : NULL;
     }
     return error_set(

@@ -34,7 +34,7 @@ struct trainer_micro {
     int64_t num_tokens;  /* for the rate */
 };
 
-/* An evaluation's figures. values[0] is what "best" is judged by. */
+/* Named figures. values[0] of an evaluation is what "best" is judged by. */
 struct trainer_metrics {
     int count;
     struct {
@@ -52,6 +52,8 @@ struct trainer_job {
     /* NULL = never evaluated. */
     enum status (*evaluate)(void *self, int64_t step, struct trainer_metrics *out,
                             struct error *err);
+    /* Further figures for a line of the log, of the last micro-batch; NULL = none. */
+    void (*describe)(void *self, struct trainer_metrics *out);
     struct checkpoint_writer writer; /* config.json and tokenizer files */
     const char *fingerprint;  /* of data, model and options: must match on resume */
     const json_t *run_config; /* written to run_config.json once the folder is accepted;

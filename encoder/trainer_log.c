@@ -29,14 +29,35 @@ static double mean_loss(const struct tally *t) {
     return t->targets ? t->loss_sum / (double)t->targets : NAN;
 }
 
+static void append(char *text, size_t size, const char *name, const char *between,
+                   const char *value) {
+    size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s%s%s", name, between, value);
+}
+
+/* ", \"name\": value" of each. */
+static void format_members(char *members, size_t size, const struct trainer_metrics *m) {
+    char number[32], name[48];
+    members[0] = 0;
+    for (int i = 0; i < m->count; i++) {
+        snprintf(name, sizeof name, ", \"%s\"", m->values[i].name);
+        append(members, size, name, ": ", runlog_number(number, m->values[i].value));
+    }
+}
+
 static enum status log_metrics(struct run *r, struct error *err) {
-    char loss[32], norm[32], rate[32];
+    char loss[32], norm[32], rate[32], more[1024];
+    struct trainer_metrics described = {0};
+    if (r->job->describe)
+        r->job->describe(r->job->self, &described);
+    format_members(more, sizeof more, &described);
     return runlog_line(r->metrics, err,
                        "\"step\": %lld, \"loss\": %s, \"grad_norm\": %s, "
-                       "\"learning_rate\": %s, \"num_input_tokens_seen\": %lld",
+                       "\"learning_rate\": %s, \"num_input_tokens_seen\": %lld%s",
                        (long long)r->step, runlog_number(loss, mean_loss(&r->line)),
                        runlog_number(norm, r->gradient_norm),
-                       runlog_number(rate, r->learning_rate), (long long)r->total.tokens);
+                       runlog_number(rate, r->learning_rate), (long long)r->total.tokens,
+                       more);
 }
 
 enum status trainer_log_training(struct run *r, struct error *err) {
@@ -54,19 +75,11 @@ enum status trainer_log_training(struct run *r, struct error *err) {
     return OK;
 }
 
-static void append(char *text, size_t size, const char *name, const char *between,
-                   const char *value) {
-    size_t used = strlen(text);
-    snprintf(text + used, size - used, "%s%s%s", name, between, value);
-}
-
 enum status trainer_log_evaluation(struct run *r, bool is_best, struct error *err) {
-    char members[1024] = "", told[1024] = "", number[32], name[48];
+    char members[1024], told[1024] = "", number[32], name[48];
+    format_members(members, sizeof members, &r->last);
     for (int i = 0; i < r->last.count; i++) {
-        double value = r->last.values[i].value;
-        snprintf(name, sizeof name, ", \"%s\"", r->last.values[i].name);
-        append(members, sizeof members, name, ": ", runlog_number(number, value));
-        snprintf(number, sizeof number, "%.5g", value);
+        snprintf(number, sizeof number, "%.5g", r->last.values[i].value);
         snprintf(name, sizeof name, "  %s", r->last.values[i].name);
         append(told, sizeof told, name, " ", number);
     }

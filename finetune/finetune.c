@@ -136,12 +136,12 @@ static uint32_t rows_checksum(const struct split *s) {
 static void make_fingerprint(struct job *j) {
     const struct finetune_options *o = &j->options;
     const struct parameters *p = &j->classifier.parameters;
-    uint32_t weights = file_crc32c(0, p->value, p->total * sizeof *p->value);
+    uint32_t weights = file_crc32c(0, p->value, p->held * sizeof *p->value);
     snprintf(j->fingerprint, sizeof j->fingerprint,
              "finetune %s: train %lld rows %08x, weights %08x, %s, batch %lld x %lld, "
              "steps %lld, %s, warmup %lld, learning rate %.9g, adam %.9g %.9g %.9g, "
              "weight decay "
-             "%.9g, clip %.9g, dropout %.9g %.9g %.9g, seed %lld",
+             "%.9g, clip %.9g, dropout %.9g %.9g %.9g, seed %lld, norm statistics %s",
              j->task->name, (long long)j->train.input.count, rows_checksum(&j->train),
              weights, j->classifier.config.arch,
              (long long)o->per_device_train_batch_size,
@@ -149,7 +149,11 @@ static void make_fingerprint(struct job *j) {
              o->lr_scheduler_type, (long long)o->warmup_steps, o->learning_rate,
              o->adam_beta1, o->adam_beta2, o->adam_epsilon, o->weight_decay,
              o->max_grad_norm, o->hidden_dropout_prob, o->attention_probs_dropout_prob,
-             o->classifier_dropout, (long long)o->seed);
+             o->classifier_dropout, (long long)o->seed, o->norm_statistics);
+}
+
+static bool freezes(const struct finetune_options *o) {
+    return strcmp(o->norm_statistics, "freeze") == 0;
 }
 
 static enum status train_micro(void *self, int64_t step, int micro,
@@ -173,7 +177,10 @@ static enum status train_micro(void *self, int64_t step, int micro,
     out->num_tokens = c->batch.batch.num_tokens;
     if (out->num_targets == 0)
         return OK;
-    const struct pass pass = {.train = true, .seed = seed, .step = (uint64_t)step};
+    const struct pass pass = {.train = true,
+                              .seed = seed,
+                              .step = (uint64_t)step,
+                              .freeze_statistics = freezes(&j->options)};
     return classifier_step(c, pass, &out->loss_sum, err);
 }
 

@@ -59,7 +59,8 @@ static enum status micro(void *self, int64_t step, int number, struct trainer_mi
     struct job *j = self;
     struct tensor hidden;
     const struct batch *batch = &j->batch.batch;
-    const struct pass pass = {true, (uint64_t)j->o->seed, (uint64_t)step};
+    const struct pass pass = {
+        .train = true, .seed = (uint64_t)j->o->seed, .step = (uint64_t)step};
     const int64_t size = j->o->per_device_train_batch_size;
     const int64_t micros = (step - 1) * j->o->gradient_accumulation_steps + number;
     batch_clear(&j->batch);
@@ -74,6 +75,17 @@ static enum status micro(void *self, int64_t step, int number, struct trainer_mi
     out->loss_sum = mlm_head_loss(j->model.head, hidden, j->batch.labels, &hidden);
     encoder_backward(j->model.encoder, batch, pass, hidden);
     return OK;
+}
+
+/* What the norms tell, for the log. */
+static void describe(void *self, struct trainer_metrics *out) {
+    const struct job *j = self;
+    const struct norm_figures f = encoder_norm_figures(j->model.encoder);
+    out->count = f.count;
+    for (int i = 0; i < f.count; i++) {
+        snprintf(out->values[i].name, sizeof out->values[i].name, "%s", f.names[i]);
+        out->values[i].value = f.values[i];
+    }
 }
 
 /* ---- validation ---- */
@@ -337,6 +349,7 @@ static enum status train(struct job *j, struct job_result *result, struct error 
     const struct trainer_job job = {.self = j,
                                     .micro = micro,
                                     .evaluate = has_valid(j) ? evaluate : NULL,
+                                    .describe = describe,
                                     .writer = {write_model_files, j},
                                     .fingerprint = j->fingerprint,
                                     .run_config = run_config};

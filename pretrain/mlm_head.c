@@ -44,8 +44,10 @@ enum status mlm_head_declare(struct mlm_head **out, const struct config *config,
     h->vocab_size = config->vocab_size;
     linear_declare(&h->dense, device, parameters, dense, h->hidden_size, h->hidden_size,
                    "lm_head.dense");
-    norm_declare(&h->norm, a->norm_aux, AFFINE_BOTH, a->norm_eps, h->hidden_size,
-                 h->threads, parameters, true, "lm_head.layer_norm");
+    struct norm_spec norm = norm_aux(a);
+    norm.is_head = true;
+    norm_declare(&h->norm, norm, h->hidden_size, h->threads, parameters,
+                 "lm_head.layer_norm");
     h->decoder.device = device;
     h->decoder.weight = word_embeddings;
     h->decoder.bias = parameters_add(parameters, bias, h->vocab_size, 0, "lm_head.bias");
@@ -91,7 +93,8 @@ static int64_t transform(struct mlm_head *h, struct tensor hidden) {
     linear_forward(&h->dense, tensor_head(h->dense_out, rows), input);
     activation_gelu_forward(tensor_head(h->activated, rows),
                             tensor_head(h->dense_out, rows), h->threads);
-    norm_forward(&h->norm, tensor_head(h->normed, rows), tensor_head(h->activated, rows));
+    norm_forward(&h->norm, tensor_head(h->normed, rows), tensor_head(h->activated, rows),
+                 (struct norm_rows){.real = hidden.rows});
     return rows;
 }
 
@@ -126,7 +129,7 @@ static void transform_backward(struct mlm_head *h, struct tensor dhidden, int64_
     const struct tensor d = tensor_head(h->dnormed, rows);
     const struct tensor activated = tensor_head(h->activated, rows);
     clear_rows(d, dhidden.rows); /* the last piece may end before `rows` */
-    norm_backward(&h->norm, d, d, activated);
+    norm_backward(&h->norm, d, d, activated, (struct norm_rows){.real = dhidden.rows});
     activation_gelu_backward(d, d, tensor_head(h->dense_out, rows), h->threads);
     const struct tensor dinput = activated; /* its values are no longer needed */
     linear_backward(&h->dense, dinput, d, tensor_head(h->input, rows));

@@ -31,11 +31,26 @@
 #define VALUE_FIELD_FLAG(words) words
 #define VALUE_FIELD_WORD(words) words
 #define VALUE_FIELD_NUMBER(words) sizeof words > 1 ? "X|" words : "X"
+#define VALUE_FIELD_NUMBERS(words) "NAME=X,..."
 #define VALUE_FIELD_NORM(words) NORM_KINDS(BAR) + 1
 #define BAR(word) "|" #word
-#define SWITCH(field, key, kind, least, most, words, help)        \
-    {#field, OPTION_STRING,       FIELD(switches.field), NULL, 0, \
-     0,      VALUE_##kind(words), arrangement,           help, false},
+/* A list's names stand in its help. */
+#define HELP_FIELD_FLAG(words, help) help
+#define HELP_FIELD_WORD(words, help) help
+#define HELP_FIELD_NUMBER(words, help) help
+#define HELP_FIELD_NUMBERS(words, help) help ": " words
+#define HELP_FIELD_NORM(words, help) help
+#define SWITCH(field, key, kind, least, most, words, help) \
+    {#field,                                               \
+     OPTION_STRING,                                        \
+     FIELD(switches.field),                                \
+     NULL,                                                 \
+     0,                                                    \
+     0,                                                    \
+     VALUE_##kind(words),                                  \
+     arrangement,                                          \
+     HELP_##kind(words, help),                             \
+     false},
 
 static const char data[] = "Data", model[] = "Model",
                   arrangement[] = "Arrangement (each beside or instead of --arch)",

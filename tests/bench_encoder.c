@@ -157,7 +157,7 @@ struct times {
 static struct times step(struct bench *b, int64_t number) {
     static const struct adamw rule = {1e-4, 0.9, 0.98, 1e-6, 0.01};
     struct error err;
-    const struct pass pass = {z.train > 0, 1, (uint64_t)number};
+    const struct pass pass = {.train = z.train > 0, .seed = 1, .step = (uint64_t)number};
     struct tensor hidden;
     const double cpu = seconds(CLOCK_PROCESS_CPUTIME_ID), t0 = now();
     need(encoder_forward(b->encoder, &b->batch, pass, &hidden, &err), &err);

@@ -93,8 +93,8 @@ def check_files(name, directory):
     check(f"{name}: TrainerState reads trainer_state.json", state.global_step == 2, f"{len(state.log_history)} entries")
 
 
-def ours_to_theirs(program, text, tokenizer, work):
-    for arch in archs(program):
+def ours_to_theirs(program, text, tokenizer, work, chosen):
+    for arch in chosen or archs(program):
         output = os.path.join(work, arch)
         run(program, "pretrain", "--arch", arch, "--hidden-size", "32", "--num-hidden-layers", "2",
             "--num-attention-heads", "4", "--intermediate-size", "64", "--tokenizer", tokenizer, "--train", text,
@@ -170,14 +170,16 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--normglue", default="build/normglue")
     parser.add_argument("--golden")
+    parser.add_argument("--arch", nargs="*", help="only these rows of the table")
     parser.add_argument("text")
     options = parser.parse_args()
     transformers.logging.set_verbosity_error()
     with tempfile.TemporaryDirectory() as work:
         tokenizer = os.path.join(work, "tokenizer")
         run(options.normglue, "tokenizer", "train", "--vocab-size", "600", "--output", tokenizer, options.text)
-        ours_to_theirs(options.normglue, options.text, tokenizer, work)
-        theirs_to_ours(options.normglue, options.text, tokenizer, work)
+        ours_to_theirs(options.normglue, options.text, tokenizer, work, options.arch)
+        if not options.arch:
+            theirs_to_ours(options.normglue, options.text, tokenizer, work)
         if options.golden:
             golden(options.golden, work)
     print(f"{failures} failed")

@@ -39,6 +39,14 @@ void reference_close(struct reference *r) {
     free(r->values);
 }
 
+void reference_take_buffers(struct reference *r) {
+    for (int i = 0; i < r->parameters->count; i++) {
+        const struct parameter *row = r->parameters->rows[i];
+        for (size_t j = 0; row->is_buffer && j < row->count; j++)
+            r->values[i][j] = (double)row->value[j];
+    }
+}
+
 int reference_find(const struct reference *r, const char *format, ...) {
     char name[256];
     va_list arguments;
@@ -101,24 +109,6 @@ static void linear(const struct reference *r, double *y, const double *x, struct
         }
 }
 
-static void normalise(const struct reference *r, double *y, const double *x,
-                      const struct norm_kind *kind, double eps, struct pair p, int64_t n,
-                      int64_t width) {
-    const int centred = strcmp(kind->name, "ln") == 0;
-    assert(centred || strcmp(kind->name, "rms") == 0);
-    for (int64_t i = 0; i < n; i++, x += width, y += width) {
-        double mean = 0, square = 0;
-        for (int64_t c = 0; centred && c < width; c++)
-            mean += x[c] / (double)width;
-        for (int64_t c = 0; c < width; c++)
-            square += (x[c] - mean) * (x[c] - mean) / (double)width;
-        for (int64_t c = 0; c < width; c++)
-            y[c] = (x[c] - mean) / sqrt(square + eps) * (p.weight ? p.weight[c] : 1) +
-                   (p.bias ? p.bias[c] : 0);
-        store(r, y, width);
-    }
-}
-
 static double gelu(double x) { return x * 0.5 * erfc(-x / sqrt(2)); }
 
 /* 0 or 1 / (1 - rate): what dropout multiplies channel `j` of a row by. */
@@ -132,7 +122,7 @@ static double mask(double rate, struct rng stream, uint32_t sequence, uint32_t t
     return draw >= dropout_threshold((float)rate) ? 1 / (1 - rate) : 0;
 }
 
-/* ---- The stack. ---- */
+/* ---- A run and its norms. ---- */
 
 struct run {
     const struct reference *r;
@@ -141,7 +131,157 @@ struct run {
     int64_t n, d, f, heads;
     uint32_t *sequence, *token; /* names of the rows */
     double *x, *second, *bottom;
+    double penalty;
 };
+
+/* A norm's place: layer -1 = none, and its tensors' name there. */
+struct site {
+    const struct norm_kind *kind;
+    double eps;
+    int layer;
+    const char *name;
+};
+
+static struct site main_site(const struct run *u, int layer, const char *name) {
+    const struct arrangement *a = &u->r->config->arrangement;
+    return (struct site){a->norm, layer < 0 ? a->final_eps : a->norm_eps, layer, name};
+}
+
+static struct site aux_site(const struct run *u, int layer, const char *name) {
+    const struct arrangement *a = &u->r->config->arrangement;
+    return (struct site){a->norm_aux, a->norm_eps, layer, name};
+}
+
+static bool takes_batch(const struct run *u, const struct site *s) {
+    return s->kind->buffers && u->pass.train && !u->pass.freeze_statistics;
+}
+
+static const double *buffer(const struct run *u, const struct site *s, const char *name) {
+    char full[128];
+    snprintf(full, sizeof full, "%s.%s", s->name, name);
+    return get(u->r, s->layer, full);
+}
+
+/* y = (x - mean) / sqrt(square), a row at a time over groups of channels. */
+static void scale_rows(double *y, const double *x, bool centred, double eps, int64_t n,
+                       int64_t width) {
+    for (int64_t i = 0; i < n; i++, x += width, y += width) {
+        double mean = 0, square = 0;
+        for (int64_t c = 0; centred && c < width; c++)
+            mean += x[c] / (double)width;
+        for (int64_t c = 0; c < width; c++)
+            square += (x[c] - mean) * (x[c] - mean) / (double)width;
+        for (int64_t c = 0; c < width; c++)
+            y[c] = (x[c] - mean) / sqrt(square + eps);
+    }
+}
+
+/* Mean over rows of (x - origin)^power of channel c. */
+static double moment(const double *x, double origin, int power, int64_t c, int64_t n,
+                     int64_t width) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += pow(x[i * width + c] - origin, power) / (double)n;
+    return sum;
+}
+
+static void batch_norm(struct run *u, double *y, const double *x, const struct site *s,
+                       int64_t n, int64_t width) {
+    const double *penalty = u->r->config->arrangement.norm_penalty;
+    for (int64_t c = 0; c < width; c++) {
+        const double rm = buffer(u, s, "running_mean")[c],
+                     rv = buffer(u, s, "running_var")[c];
+        double mean = rm, var = rv;
+        if (takes_batch(u, s)) {
+            mean = moment(x, 0, 1, c, n, width);
+            var = moment(x, mean, 2, c, n, width);
+            u->penalty +=
+                penalty[0] * (rm - mean) * (rm - mean) + penalty[1] * fabs(rv - var);
+        }
+        for (int64_t i = 0; i < n; i++)
+            y[i * width + c] = (x[i * width + c] - mean) / sqrt(fmax(var, s->eps));
+    }
+}
+
+/* PowerNorm and Unified Normalization while they warm up. */
+static void quadratic_mean(const struct run *u, double *y, const double *x,
+                           const struct site *s, int64_t n, int64_t width) {
+    const bool is_power = strcmp(s->kind->name, "pn") == 0;
+    const double *settings = u->r->config->arrangement.norm_stat;
+    const int64_t groups = is_power ? (int64_t)settings[NORM_GROUPS] : 0;
+    memmove(y, x, (size_t)(n * width) * sizeof *y);
+    if (groups)
+        scale_rows(y, y, false, s->eps, n * groups, width / groups);
+    for (int64_t c = 0; c < width; c++) {
+        const double square =
+            takes_batch(u, s)
+                ? moment(y, 0, 2, c, n, width)
+                : buffer(u, s, is_power ? "running_phi" : "running_square")[c];
+        for (int64_t i = 0; i < n; i++)
+            y[i * width + c] /= sqrt(square + s->eps);
+    }
+}
+
+/* The kind's own forward, without gain and bias. */
+static void own_forward(const struct run *u, double *y, const double *x,
+                        const struct site *s, int64_t n, int64_t width) {
+    struct norm norm = {.kind = s->kind,
+                        .settings = u->r->config->arrangement.norm_stat,
+                        .width = width,
+                        .eps = (float)s->eps,
+                        .threads = 1};
+    struct arena measure = {0}, arena;
+    struct error err;
+    norm_layout(&norm, &measure, n);
+    const bool is_open = arena_open(&arena, measure.used + 64, &err) == OK;
+    assert(is_open && !s->kind->buffers);
+    norm_layout(&norm, &arena, n);
+    float *in = calloc((size_t)(2 * n * width), sizeof *in), *out = in + n * width;
+    assert(in);
+    for (int64_t i = 0; i < n * width; i++)
+        in[i] = (float)x[i];
+    norm_forward(&norm, tensor_f32(out, n, width), tensor_f32(in, n, width),
+                 (struct norm_rows){.real = n});
+    for (int64_t i = 0; i < n * width; i++)
+        y[i] = (double)out[i];
+    free(in);
+    arena_close(&arena);
+}
+
+static const char *const formulas[] = {"ln", "rms", "bn", "pn", "un"};
+enum { LN, RMS, BN, FORMULAS = sizeof formulas / sizeof *formulas };
+
+static int formula_of(const struct norm_kind *kind) {
+    int i = 0;
+    while (i < FORMULAS && strcmp(kind->name, formulas[i]) != 0)
+        i++;
+    return i;
+}
+
+bool reference_is_exact(const struct reference *r) {
+    return formula_of(r->config->arrangement.norm) < FORMULAS &&
+           formula_of(r->config->arrangement.norm_aux) < FORMULAS;
+}
+
+static void normalise(struct run *u, double *y, const double *x, struct site s, int64_t n,
+                      int64_t width) {
+    const struct pair p = get_pair(u->r, s.layer, s.name);
+    const int formula = formula_of(s.kind);
+    if (formula <= RMS)
+        scale_rows(y, x, formula == LN, s.eps, n, width);
+    else if (formula == BN)
+        batch_norm(u, y, x, &s, n, width);
+    else if (formula < FORMULAS)
+        quadratic_mean(u, y, x, &s, n, width);
+    else
+        own_forward(u, y, x, &s, n, width);
+    for (int64_t i = 0; i < n * width; i++)
+        y[i] = y[i] * (p.weight ? p.weight[i % width] : 1) +
+               (p.bias ? p.bias[i % width] : 0);
+    store(u->r, y, n * width);
+}
+
+/* ---- The stack. ---- */
 
 static struct rng stream(const struct run *u, uint32_t site) {
     return rng_stream(u->pass.seed, RNG_DROPOUT, site, u->pass.step);
@@ -233,7 +373,7 @@ static void add(struct run *u, int layer, int is_ffn, const double *z) {
 }
 
 /* z: from the sublayer's input x to the branch's output, before dropout. */
-static void branch(const struct run *u, int layer, int is_ffn, double *z) {
+static void branch(struct run *u, int layer, int is_ffn, double *z) {
     const struct arrangement *a = &u->r->config->arrangement;
     const int bit = is_ffn ? SITES_FFN : SITES_ATTN;
     const int64_t width = is_ffn ? u->f : u->d;
@@ -241,20 +381,17 @@ static void branch(const struct run *u, int layer, int is_ffn, double *z) {
     double *in = zeros(u->n * u->d), *c = zeros(u->n * width);
     memcpy(in, u->x, (size_t)(u->n * u->d) * sizeof *in);
     if (a->pre_norm)
-        normalise(u->r, in, u->x, a->norm, a->norm_eps, get_pair(u->r, layer, s->pre),
-                  u->n, u->d);
+        normalise(u, in, u->x, main_site(u, layer, s->pre), u->n, u->d);
     (is_ffn ? feed_forward : attention)(u, layer, c, in);
     if (!is_ffn && a->head_scale == HEAD_SCALE_PRE_PROJ)
         scale_heads(u, layer, c);
     if (a->mid_norm & bit)
-        normalise(u->r, c, c, a->norm_aux, a->norm_eps, get_pair(u->r, layer, s->mid),
-                  u->n, width);
+        normalise(u, c, c, aux_site(u, layer, s->mid), u->n, width);
     linear(u->r, z, c, get_pair(u->r, layer, s->output), u->n, width, u->d);
     if (!is_ffn && a->head_scale == HEAD_SCALE_POST_PROJ)
         scale_heads(u, layer, z);
     if (a->out_norm & bit)
-        normalise(u->r, z, z, a->norm_aux, a->norm_eps, get_pair(u->r, layer, s->out),
-                  u->n, u->d);
+        normalise(u, z, z, aux_site(u, layer, s->out), u->n, u->d);
     free(in);
     free(c);
 }
@@ -268,8 +405,7 @@ static void run_sublayer(struct run *u, int layer, int is_ffn) {
     drop_rows(u, z, (uint32_t)(1 + 3 * layer + (is_ffn ? 2 : 1)));
     add(u, layer, is_ffn, z);
     if (a->post_norm)
-        normalise(u->r, u->x, u->x, a->norm, a->norm_eps,
-                  get_pair(u->r, layer, names[is_ffn].post), u->n, u->d);
+        normalise(u, u->x, u->x, main_site(u, layer, names[is_ffn].post), u->n, u->d);
     free(z);
 }
 
@@ -285,25 +421,24 @@ static void embed(struct run *u) {
                 position[(u->token[i] + c->pad_token_id + 1) * u->d + j] + type[j];
     store(u->r, u->x, u->n * u->d);
     if (c->arrangement.embed_norm)
-        normalise(u->r, u->x, u->x, c->arrangement.norm_aux, c->arrangement.norm_eps,
-                  get_pair(u->r, -1, "embeddings.LayerNorm"), u->n, u->d);
+        normalise(u, u->x, u->x, aux_site(u, -1, "embeddings.LayerNorm"), u->n, u->d);
     drop_rows(u, u->x, 0);
     for (int64_t i = 0; i < u->n * u->d; i++)
         u->second[i] = c->arrangement.dual_stream * u->x[i];
 }
 
+/* y = final_norm ? N(x) : x, with dual_stream dual_out x + N(second). */
 static void finish(struct run *u, double *output) {
     const struct arrangement *a = &u->r->config->arrangement;
-    const struct pair p = get_pair(u->r, -1, "LayerNorm");
+    const bool is_dual = a->dual_stream > 0;
+    double *y = is_dual ? u->second : u->x;
+    if (a->final_norm)
+        normalise(u, y, y, main_site(u, -1, "LayerNorm"), u->n, u->d);
     for (int64_t i = 0; i < u->batch->num_output_rows; i++) {
         const int64_t row = u->batch->output_rows[i];
-        double *y = output + i * u->d;
-        memcpy(y, u->x + row * u->d, (size_t)u->d * sizeof *y);
-        if (a->final_norm)
-            normalise(u->r, y, (a->dual_stream > 0 ? u->second : u->x) + row * u->d,
-                      a->norm, a->final_eps, p, 1, u->d);
-        for (int64_t j = 0; a->dual_stream > 0 && j < u->d; j++)
-            y[j] += a->dual_out * u->x[row * u->d + j];
+        for (int64_t j = 0; j < u->d; j++)
+            output[i * u->d + j] =
+                y[row * u->d + j] + (is_dual ? a->dual_out * u->x[row * u->d + j] : 0);
     }
 }
 
@@ -315,8 +450,8 @@ static void name_rows(struct run *u) {
         }
 }
 
-void reference_forward(const struct reference *r, const struct batch *batch,
-                       struct pass pass, double *output) {
+double reference_forward(const struct reference *r, const struct batch *batch,
+                         struct pass pass, double *output) {
     const int64_t n = batch->num_tokens, d = r->config->hidden_size;
     struct run u = {.r = r,
                     .batch = batch,
@@ -342,4 +477,5 @@ void reference_forward(const struct reference *r, const struct batch *batch,
     free(u.x);
     free(u.second);
     free(u.bottom);
+    return u.penalty * (double)batch->num_output_rows;
 }

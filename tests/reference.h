@@ -18,11 +18,18 @@ struct reference {
 void reference_open(struct reference *r, const struct config *config,
                     const struct parameters *parameters);
 void reference_close(struct reference *r);
+/* Copies the buffers' values again, which a training step of the encoder has moved. */
+void reference_take_buffers(struct reference *r);
+/* A kind of norm that the reference has no formula for is computed by its own forward, in
+ * single precision: finite differences need a wider step then. */
+bool reference_is_exact(const struct reference *r);
 /* Row of the named parameter in `values`; -1 when there is none. */
 int reference_find(const struct reference *r, const char *format, ...) PRINTF_LIKE(2, 3);
 /* Hidden states of batch->output_rows (num_output_rows, D) into `output`. Dropout draws
- * the masks that the encoder draws. */
-void reference_forward(const struct reference *r, const struct batch *batch,
-                       struct pass pass, double *output);
+ * the masks that the encoder draws; norms with statistics over a batch take those of this
+ * batch and leave the running ones. Returns what their penalties add to a loss summed
+ * over the output rows. */
+double reference_forward(const struct reference *r, const struct batch *batch,
+                         struct pass pass, double *output);
 
 #endif

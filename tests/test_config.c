@@ -109,7 +109,11 @@ static void wrong_names_and_values_are_explained(void **state) {
         {"resid_alpha", "nan", "resid_alpha: *"},
         {"init_gain", "-1", "init_gain: *"},
         {"pre_norm", "2", "pre_norm: *"},
-        {"norm", "bn", "norm: expected ln|rms*, found \"bn\""},
+        {"norm", "bm", "norm: expected ln|rms*, found \"bm\""},
+        {"norm_stat", "windows=4", "norm_stat: expected NAME=X,... of momentum|*"},
+        {"norm_stat", "window=4x", "norm_stat: expected*"},
+        {"norm_stat", "window=-1", "norm_stat: expected*"},
+        {"norm_penalty", "1,2,3", "norm_penalty: expected NAME=X,... of mean|var, *"},
         {"hidden_size", "8", "hidden_size: no such switch of an arrangement"},
         {"heads", "8", "heads: no such switch of an arrangement"},
     };
@@ -120,6 +124,29 @@ static void wrong_names_and_values_are_explained(void **state) {
     }
 }
 
+static void a_list_sets_what_it_names(void **state) {
+    (void)state;
+    struct config c;
+    config_default(&c);
+    SUPPORT_OK(config_set_switch(&c, "norm", "un", &err), err);
+    SUPPORT_OK(config_set_switch(&c, "norm-stat", "window=8,momentum=0.5", &err), err);
+    SUPPORT_OK(config_set_switch(&c, "norm_stat", "warmup=20", &err), err);
+    SUPPORT_OK(config_set_switch(&c, "norm_penalty", "0,0", &err), err);
+    SUPPORT_OK(config_check(&c, &err), err);
+    const double *stat = c.arrangement.norm_stat;
+    assert_true(stat[NORM_WINDOW] == 8 && stat[NORM_MOMENTUM] == 0.5);
+    assert_true(stat[NORM_WARMUP] == 20 && stat[NORM_COMPENSATION_AFTER] == 1000);
+    assert_true(stat[NORM_FILTER] == 0 && isnan(stat[NORM_GROUPS]));
+    SUPPORT_OK(config_set_switch(&c, "norm", "pn", &err), err); /* starts with its own */
+    SUPPORT_OK(config_check(&c, &err), err);
+    assert_true(isnan(stat[NORM_WINDOW]) && stat[NORM_MOMENTUM] == 0.9);
+    assert_true(stat[NORM_GROUPS] == (double)c.num_attention_heads);
+    SUPPORT_OK(config_set_arch(&c, "rbn", &err), err);
+    SUPPORT_OK(config_set_switch(&c, "norm_penalty", "var=3", &err), err);
+    assert_true(c.arrangement.norm_penalty[0] == 2.5e-5);
+    assert_true(c.arrangement.norm_penalty[1] == 3);
+}
+
 static void switches_that_exclude_each_other_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -127,6 +154,9 @@ static void switches_that_exclude_each_other_are_refused(void **state) {
     } rows[] = {
         {"post_norm", "0", "pre_norm and post_norm are both 0*"},
         {"dual_stream", "1", "dual_stream 1 needs post_norm=1 and final_norm=1"},
+        {"norm_aux", "bn", "norm_aux=bn: a norm with statistics over a batch *"},
+        {"norm_penalty", "1", "norm_penalty needs norm=bn, found norm=ln"},
+        {"norm_stat", "window=4", "norm_stat: norm=ln has no setting window"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct config c;
@@ -136,6 +166,16 @@ static void switches_that_exclude_each_other_are_refused(void **state) {
         support_assert_error(&err, ERR_USAGE, rows[i].sentence);
     }
     struct config c;
+    config_default(&c);
+    SUPPORT_OK(config_set_switch(&c, "norm", "pn", &err), err);
+    SUPPORT_OK(config_set_switch(&c, "norm_stat", "groups=5", &err), err);
+    assert_int_equal(config_check(&c, &err), ERR_USAGE);
+    support_assert_error(&err, ERR_USAGE,
+                         "norm_stat: groups 5 do not divide hidden_size 768");
+    SUPPORT_OK(config_set_switch(&c, "norm", "un", &err), err);
+    SUPPORT_OK(config_set_switch(&c, "norm_stat", "window=0.5", &err), err);
+    assert_int_equal(config_check(&c, &err), ERR_USAGE);
+    support_assert_error(&err, ERR_USAGE, "norm_stat: window: expected a whole number *");
     config_default(&c);
     c.num_attention_heads = 7;
     assert_int_equal(config_check(&c, &err), ERR_USAGE);
@@ -294,6 +334,7 @@ int main(void) {
         cmocka_unit_test(names_of_depth_rules_become_numbers),
         cmocka_unit_test(final_eps_follows_norm_eps_until_it_is_set),
         cmocka_unit_test(wrong_names_and_values_are_explained),
+        cmocka_unit_test(a_list_sets_what_it_names),
         cmocka_unit_test(switches_that_exclude_each_other_are_refused),
         cmocka_unit_test(a_published_config_is_read),
         cmocka_unit_test(absent_keys_have_the_defaults_of_transformers),

@@ -63,7 +63,7 @@ static void close_bench(struct bench *b) {
 }
 
 static struct tensor forward(struct bench *b, bool train) {
-    const struct pass pass = {train, SEED, STEP};
+    const struct pass pass = {.train = train, .seed = SEED, .step = STEP};
     memcpy(b->dropped, b->hidden, sizeof b->hidden);
     return head_forward(b->head, tensor_f32(b->dropped, ROWS, WIDTH), pass, b->numbers);
 }
@@ -160,7 +160,8 @@ static void check_gradients(int labels, double rate) {
     forward(&b, true);
     const struct tensor dhidden = tensor_f32(b.dhidden, ROWS, WIDTH);
     double loss = head_loss(b.head, tensor_f32(b.dropped, ROWS, WIDTH), b.labels,
-                            (struct pass){true, SEED, STEP}, b.numbers, &dhidden);
+                            (struct pass){.train = true, .seed = SEED, .step = STEP},
+                            b.numbers, &dhidden);
     assert_true(fabs(loss - plain_loss(&b, mask_in, mask_pooled)) < 1e-5 * loss);
     for (int i = 0; i < ROWS * WIDTH; i++)
         assert_true(fabs((double)b.dhidden[i] -
@@ -187,7 +188,7 @@ static void gradients_are_added_to_what_is_there(void **state) {
     (void)state;
     struct bench b;
     open_bench(&b, 2, 0, 0);
-    const struct pass pass = {true, SEED, STEP};
+    const struct pass pass = {.train = true, .seed = SEED, .step = STEP};
     const struct tensor dhidden = tensor_f32(b.dhidden, ROWS, WIDTH);
     const float *gradient =
         parameters_find(&b.parameters, "classifier.dense.weight")->gradient;

@@ -13,8 +13,9 @@ class NormGlueConfig(PretrainedConfig):
     bottom_skip: a skip from a layer's input to before its last norm.
     dual_stream, dual_out: scale of the second residual stream (0 = off), weight of the first in the output.
     embed_norm, final_norm: norm after the embeddings, after the last layer.
-    norm, norm_aux ("ln", "rms"): kind of the pre, post and final norms; of all others.
+    norm ("ln", "rms", "bn", "pn", "un"): kind of the pre, post and final norms; norm_aux ("ln", "rms"): of all others.
     norm_affine ("both", "gain", "none"): what the pre, post and final norms learn.
+    norm_stat: settings of bn, pn and un; norm_penalty: weights of their penalty. Only "groups" and "window" count here.
     """
 
     model_type = "normglue"
@@ -50,6 +51,8 @@ class NormGlueConfig(PretrainedConfig):
         norm="ln",
         norm_aux="ln",
         norm_affine="both",
+        norm_stat=None,
+        norm_penalty=None,
         pad_token_id=1,
         bos_token_id=0,
         eos_token_id=2,
@@ -88,3 +91,5 @@ class NormGlueConfig(PretrainedConfig):
         self.norm = norm
         self.norm_aux = norm_aux
         self.norm_affine = norm_affine
+        self.norm_stat = norm_stat or {}
+        self.norm_penalty = norm_penalty or {}

@@ -21,19 +21,50 @@ from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput, Seque
 from .configuration_normglue import NormGlueConfig
 
 
-class NormGlueNorm(nn.Module):
-    """LayerNorm ("ln") or RMSNorm ("rms") over the last dimension, with gain and bias, gain, or nothing learned."""
+# Buffers of the norms with statistics over a batch: shape ("C" channels, "W" window) and start.
+BUFFERS = {
+    "bn": {"running_mean": ("C", 0.0), "running_var": ("C", 1.0)},
+    "pn": {"running_phi": ("C", 1.0), "ema_gz": ("C", 0.0), "running_steps": ("1", 0.0)},
+    "un": {"running_square": ("C", 1.0), "ema_gz": ("C", 0.0), "running_window": ("WC", 0.0),
+           "ema_window": ("WC", 0.0), "running_steps": ("1", 0.0), "running_skips": ("1", 0.0)},
+}
 
-    def __init__(self, kind, width, eps, affine="both"):
+
+class NormGlueNorm(nn.Module):
+    """A norm over the last dimension, with gain and bias, gain, or nothing learned.
+
+    LayerNorm ("ln"), RMSNorm ("rms"), BatchNorm ("bn"), PowerNorm ("pn"), Unified Normalization ("un"). The last three
+    divide by their running statistics, in training too: those move in normglue only.
+    """
+
+    def __init__(self, kind, width, eps, affine="both", stat=None):
         super().__init__()
-        self.kind, self.width, self.eps = kind, width, eps
+        self.kind, self.width, self.eps, self.stat = kind, width, eps, stat or {}
         self.weight = nn.Parameter(torch.ones(width)) if affine != "none" else None
         self.bias = nn.Parameter(torch.zeros(width)) if affine == "both" else None
+        sizes = {"C": width, "W": int(self.stat.get("window", 4)), "1": 1}
+        for name, (shape, start) in BUFFERS.get(kind, {}).items():
+            self.register_buffer(name, torch.full([sizes[letter] for letter in shape], start))
+
+    def scale_tokens(self, x, groups):
+        groups = x.view(*x.shape[:-1], groups, -1)
+        return (groups * torch.rsqrt(groups.pow(2).mean(-1, keepdim=True) + self.eps)).view(x.shape)
+
+    def normalise(self, x):
+        if self.kind == "ln":
+            return F.layer_norm(x, (self.width,), eps=self.eps)
+        if self.kind == "rms":
+            return self.scale_tokens(x, 1)
+        if self.kind == "bn":
+            return (x - self.running_mean) * torch.rsqrt(self.running_var.clamp(min=self.eps))
+        if self.kind == "un":
+            return x * torch.rsqrt(self.running_square + self.eps)
+        groups = int(self.stat["groups"])
+        x = self.scale_tokens(x, groups) if groups else x
+        return x * torch.rsqrt(self.running_phi + self.eps)
 
     def forward(self, x):
-        if self.kind == "ln":
-            return F.layer_norm(x, (self.width,), self.weight, self.bias, self.eps)
-        x = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+        x = self.normalise(x)
         x = x if self.weight is None else x * self.weight
         return x if self.bias is None else x + self.bias
 
@@ -43,7 +74,7 @@ def main_norm(config, wanted, eps=None):
     if not wanted:
         return None
     eps = config.layer_norm_eps if eps is None else eps
-    return NormGlueNorm(config.norm, config.hidden_size, eps, config.norm_affine)
+    return NormGlueNorm(config.norm, config.hidden_size, eps, config.norm_affine, config.norm_stat)
 
 
 def aux_norm(config, wanted, width=None):

@@ -1,0 +1,56 @@
+/* norm_batch - what the norms with statistics over a batch share. */
+#include "encoder/norm_batch.h"
+
+#include <string.h>
+
+#include "encoder/channels.h"
+#include "encoder/columns.h"
+
+static void clear(const struct norm *n, float *sums) {
+    memset(sums, 0, (size_t)n->width * sizeof *sums);
+}
+
+static void divide(const struct norm *n, float *sums, int64_t rows) {
+    for (int64_t c = 0; c < n->width; c++)
+        sums[c] /= (float)rows;
+}
+
+void norm_batch_mean(const struct norm *n, float *mean, struct tensor x) {
+    clear(n, mean);
+    columns_sum(mean, x, n->threads);
+    divide(n, mean, x.rows);
+}
+
+void norm_batch_mean_product(const struct norm *n, float *mean, struct tensor x,
+                             struct tensor y) {
+    clear(n, mean);
+    columns_dot(mean, x, y, n->threads);
+    divide(n, mean, x.rows);
+}
+
+void norm_batch_apply(const struct norm *n, struct tensor y, struct tensor x,
+                      const float *origin, const float *scale, float *a) {
+    for (int64_t c = 0; c < n->width; c++)
+        a[c] = (float)norm_batch_gain(n, c) * scale[c];
+    channels_map(y, x, origin, a, n->bias ? n->bias->value : NULL, n->threads);
+}
+
+void norm_batch_sums(const struct norm *n, float *dgain, float *dbias, struct tensor dy,
+                     struct tensor x, const float *origin, const float *scale) {
+    clear(n, dgain);
+    clear(n, dbias);
+    columns_sum(dbias, dy, n->threads);
+    columns_dot_from(dgain, dy, x, origin, n->threads);
+    for (int64_t c = 0; c < n->width; c++) {
+        dgain[c] *= scale[c];
+        if (n->weight)
+            n->weight->gradient[c] += dgain[c];
+        if (n->bias)
+            n->bias->gradient[c] += dbias[c];
+    }
+}
+
+double norm_batch_count(float *steps) {
+    *steps += 1;
+    return (double)*steps;
+}

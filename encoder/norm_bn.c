@@ -1,0 +1,138 @@
+/* norm_bn - masked BatchNorm: a channel centred and scaled over the real rows of a batch.
+ *
+ * Forward, n real rows, m the momentum:
+ *   mu = sum x / n;  v = sum (x - mu)^2 / n;  rstd = max(v, eps)^-1/2
+ *   y = gain (x - mu) rstd + bias
+ *   running mean = m rm + (1 - m) mu;  running var = m rv + (1 - m) v
+ * Backward, q = gain dy, xh = (x - mu) rstd:
+ *   dx = rstd (q - sum q / n - xh sum(q xh) / n); the last term is 0 where eps is the
+ *   larger
+ * Outside training mu, v are the running ones and dx = gain rstd dy.
+ *
+ * Regularised BatchNorm (norm_penalty) adds to the mean loss, a site at a time,
+ *   P = lm sum_c (rm - mu)^2 + lv sum_c |rv - v|
+ * with the running statistics as this batch has left them, held fixed:
+ *   dx += targets (2 lm (mu - rm) / n + lv sign(v - rv) 2 (x - mu) / n) */
+#include <math.h>
+
+#include "encoder/channels.h"
+#include "encoder/norm_batch.h"
+
+enum { RUNNING_MEAN, RUNNING_VAR };
+/* Channel arrays: what forward keeps, then room for sums and lines. */
+enum { MEAN, VAR, RSTD, SUM, DOT, A, B, C, ARRAYS };
+
+static const struct norm_buffer buffers[] = {
+    {"running_mean", BUFFER_CHANNELS, PARAMETER_ZERO},
+    {"running_var", BUFFER_CHANNELS, PARAMETER_ONE},
+    {0},
+};
+/* TID, "training inference discrepancy", as the code of arXiv:2210.05153 has it: means
+ * over channels of |running mean - mean| / deviation and |running deviation / deviation -
+ * 1|. The penalty is P. */
+enum { TID_MEAN, TID_VAR, PENALTY };
+static const char *const figures[] = {"norm_tid_mean", "norm_tid_var", "norm_penalty",
+                                      NULL};
+static const struct norm_default defaults[] = {
+    {NORM_MOMENTUM, 0.95},
+    {NORM_SETTINGS, 0},
+};
+
+/* Mean and variance of the real rows; y is room for x - mean. */
+static void measure(const struct norm *n, struct tensor y, struct tensor x,
+                    int64_t real) {
+    const struct tensor centred = tensor_head(y, real), head = tensor_head(x, real);
+    float *mean = norm_batch_array(n, MEAN);
+    norm_batch_mean(n, mean, head);
+    channels_map(centred, head, mean, NULL, NULL, n->threads);
+    norm_batch_mean_product(n, norm_batch_array(n, VAR), centred, centred);
+}
+
+/* Running statistics towards the batch's, and how far they still are. */
+static void follow(const struct norm *n) {
+    const float *mean = norm_batch_array(n, MEAN), *var = norm_batch_array(n, VAR);
+    float *rm = norm_batch_buffer(n, RUNNING_MEAN),
+          *rv = norm_batch_buffer(n, RUNNING_VAR);
+    const double keep = n->settings[NORM_MOMENTUM], width = (double)n->width;
+    double *f = n->figures;
+    f[TID_MEAN] = f[TID_VAR] = f[PENALTY] = 0;
+    for (int64_t c = 0; c < n->width; c++) {
+        const double mu = (double)mean[c], v = (double)var[c];
+        rm[c] = (float)(keep * (double)rm[c] + (1 - keep) * mu);
+        rv[c] = (float)(keep * (double)rv[c] + (1 - keep) * v);
+        const double off = (double)rm[c] - mu, more = (double)rv[c] - v;
+        const double floor_v = fmax(v, (double)n->eps);
+        f[PENALTY] += n->penalty[0] * off * off + n->penalty[1] * fabs(more);
+        f[TID_MEAN] += fabs(off) / sqrt(floor_v) / width;
+        f[TID_VAR] += fabs(sqrt((double)rv[c] / floor_v) - 1) / width;
+    }
+}
+
+static void take_running(const struct norm *n) {
+    float *mean = norm_batch_array(n, MEAN), *var = norm_batch_array(n, VAR);
+    for (int64_t c = 0; c < n->width; c++) {
+        mean[c] = norm_batch_buffer(n, RUNNING_MEAN)[c];
+        var[c] = norm_batch_buffer(n, RUNNING_VAR)[c];
+    }
+}
+
+static void forward(const struct norm *n, struct tensor y, struct tensor x,
+                    struct norm_rows rows) {
+    const float *mean = norm_batch_array(n, MEAN), *var = norm_batch_array(n, VAR);
+    float *rstd = norm_batch_array(n, RSTD);
+    if (rows.batch) {
+        measure(n, y, x, rows.real);
+        follow(n);
+    } else {
+        take_running(n);
+    }
+    for (int64_t c = 0; c < n->width; c++)
+        rstd[c] = (float)(1 / sqrt(fmax((double)var[c], (double)n->eps)));
+    norm_batch_apply(n, y, x, mean, rstd, norm_batch_array(n, A));
+}
+
+/* What the batch's own statistics and the penalty add to channel c's line. */
+static void add_batch_terms(const struct norm *n, int64_t c, struct norm_rows rows) {
+    const double mean = (double)norm_batch_array(n, MEAN)[c];
+    const double var = (double)norm_batch_array(n, VAR)[c];
+    const double rstd = (double)norm_batch_array(n, RSTD)[c];
+    const double a = (double)norm_batch_array(n, A)[c], share = 1 / (double)rows.real;
+    const double off = mean - (double)norm_batch_buffer(n, RUNNING_MEAN)[c];
+    const double more = var - (double)norm_batch_buffer(n, RUNNING_VAR)[c];
+    const double pull = 2 * rows.targets * share;
+    double b = pull * n->penalty[1] * (more > 0 ? 1 : more < 0 ? -1 : 0);
+    if (var > (double)n->eps)
+        b -= a * rstd * (double)norm_batch_array(n, DOT)[c] * share;
+    norm_batch_array(n, B)[c] = (float)b;
+    norm_batch_array(n, C)[c] = (float)(pull * n->penalty[0] * off -
+                                        a * (double)norm_batch_array(n, SUM)[c] * share);
+}
+
+static void backward(const struct norm *n, struct tensor dx, struct tensor dy,
+                     struct tensor x, struct norm_rows rows) {
+    struct channels_line line = {.a = norm_batch_array(n, A)};
+    norm_batch_sums(n, norm_batch_array(n, DOT), norm_batch_array(n, SUM), dy, x,
+                    norm_batch_array(n, MEAN), norm_batch_array(n, RSTD));
+    if (rows.batch) {
+        for (int64_t c = 0; c < n->width; c++)
+            add_batch_terms(n, c, rows);
+        line.b = norm_batch_array(n, B);
+        line.c = norm_batch_array(n, C);
+        line.origin = norm_batch_array(n, MEAN);
+    }
+    channels_combine(dx, dy, x, line, rows.real, n->threads);
+}
+
+const struct norm_kind norm_bn = {
+    .name = "bn",
+    .summary = "BatchNorm over real tokens, running statistics in evaluation",
+    .source =
+        "Ioffe, Szegedy 2015, arXiv:1502.03167; penalty: Wang et al. 2022, "
+        "arXiv:2210.05153",
+    .saved_per_channel = ARRAYS,
+    .buffers = buffers,
+    .figures = figures,
+    .defaults = defaults,
+    .forward = forward,
+    .backward = backward,
+};

@@ -1,0 +1,213 @@
+/* test_running_norms - whole trainings with norms that have running statistics: they go
+ * on to the bit, they are saved, logged, and kept or moved by a fine-tuning. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "encoder/safetensors.h"
+#include "pretrain/pretrain.h"
+#include "tests/capture.h"
+#include "tests/letters.h"
+#include "tests/pretrain_data.h"
+#include "tests/support.h"
+
+static struct error err;
+
+static const struct row {
+    const char *arch, *norm_stat;
+    const char *logged; /* in metrics.jsonl */
+    const char *buffer; /* that a batch moves */
+} rows[] = {
+    {"rbn", "momentum=0.9", "\"norm_tid_mean\": ", "running_mean"},
+    {"pn", "warmup=3", NULL, "running_phi"},
+    {"un", "warmup=3,compensation_after=6,filter=1",
+     "\"norm_skipped\": ", "running_square"},
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static char *text_path, *outputs[ROWS];
+
+static int write_text(void **state) {
+    (void)state;
+    char *text = pretrain_data_text(400, 1);
+    text_path = strdup(support_write("text.txt", text));
+    free(text);
+    return 0;
+}
+
+static int free_paths(void **state) {
+    (void)state;
+    free(text_path);
+    for (int i = 0; i < ROWS; i++)
+        free(outputs[i]);
+    return 0;
+}
+
+/* Twelve steps of two micro-batches, a checkpoint every four. */
+static void pretrain(const struct row *row, const char *output, const char *resume) {
+    const char *words[] = {"--tokenizer",
+                           PRETRAIN_DATA_TOKENIZER,
+                           "--train",
+                           text_path,
+                           "--valid",
+                           text_path,
+                           "--output",
+                           output,
+                           "--arch",
+                           row->arch,
+                           "--norm-stat",
+                           row->norm_stat,
+                           "--resume",
+                           resume,
+                           "--hidden-size",
+                           "16",
+                           "--num-hidden-layers",
+                           "2",
+                           "--num-attention-heads",
+                           "2",
+                           "--intermediate-size",
+                           "32",
+                           "--max-position-embeddings",
+                           "34",
+                           "--max-seq-length",
+                           "32",
+                           "--per-device-train-batch-size",
+                           "3",
+                           "--gradient-accumulation-steps",
+                           "2",
+                           "--max-steps",
+                           "12",
+                           "--warmup-steps",
+                           "2",
+                           "--save-steps",
+                           "4",
+                           "--save-total-limit",
+                           "5",
+                           "--logging-steps",
+                           "1",
+                           "--threads",
+                           "1",
+                           "--progress",
+                           "never",
+                           NULL};
+    struct captured c = capture(pretrain_command, "", words);
+    if (c.code != 0)
+        fail_msg("%s: exit code %d: %s", row->arch, c.code, c.err.data);
+    captured_free(&c);
+}
+
+static struct buffer read_in(const char *directory, const char *name) {
+    char path[PATH_BYTES];
+    SUPPORT_OK(file_join(path, directory, name, &err), err);
+    return support_read(path);
+}
+
+static void assert_same(struct buffer *a, struct buffer b) {
+    assert_int_equal(a->length, b.length);
+    assert_memory_equal(a->data, b.data, b.length);
+    buffer_free(a);
+    buffer_free(&b);
+}
+
+static void a_resumed_run_ends_with_the_same_bits(void **state) {
+    (void)state;
+    for (int i = 0; i < ROWS; i++) {
+        char checkpoint[PATH_BYTES];
+        outputs[i] = strdup(support_path(rows[i].arch));
+        pretrain(&rows[i], outputs[i], "never");
+        struct buffer model = read_in(outputs[i], "model.safetensors"),
+                      log = read_in(outputs[i], "metrics.jsonl");
+        SUPPORT_OK(file_join(checkpoint, outputs[i], "checkpoint-4", &err), err);
+        pretrain(&rows[i], outputs[i], checkpoint);
+        assert_same(&model, read_in(outputs[i], "model.safetensors"));
+        assert_same(&log, read_in(outputs[i], "metrics.jsonl"));
+    }
+}
+
+static void what_the_norms_tell_is_logged(void **state) {
+    (void)state;
+    for (int i = 0; i < ROWS; i++) {
+        struct buffer log = read_in(outputs[i], "metrics.jsonl");
+        assert_true(rows[i].logged ? strstr(log.data, rows[i].logged) != NULL
+                                   : strstr(log.data, "\"norm_") == NULL);
+        assert_null(strstr(log.data, "null"));
+        buffer_free(&log);
+    }
+}
+
+/* The named tensor of a model; the caller frees. */
+static float *tensor_of(const char *directory, const char *name, size_t *count) {
+    char path[PATH_BYTES];
+    struct safetensors s;
+    SUPPORT_OK(file_join(path, directory, "model.safetensors", &err), err);
+    SUPPORT_OK(safetensors_open(&s, path, &err), err);
+    const struct safetensor *t = safetensors_find(&s, name);
+    if (!t)
+        fail_msg("%s lacks %s", path, name);
+    float *values = calloc(t->count, sizeof *values);
+    SUPPORT_OK(safetensors_to_f32(&s, t, values, &err), err);
+    *count = t->count;
+    safetensors_close(&s);
+    return values;
+}
+
+static float *buffer_of(const struct row *row, const char *directory, size_t *count) {
+    char name[128];
+    snprintf(name, sizeof name, "roberta.encoder.layer.1.intermediate.LayerNorm.%s",
+             row->buffer);
+    return tensor_of(directory, name, count);
+}
+
+/* Micro-batches move them: 12 steps of 2. */
+static void a_checkpoint_holds_statistics_and_counters(void **state) {
+    (void)state;
+    for (int i = 0; i < ROWS; i++) {
+        size_t count;
+        float *buffer = buffer_of(&rows[i], outputs[i], &count);
+        assert_int_equal(count, 16);
+        assert_true(buffer[3] != 0 && buffer[3] != 1);
+        free(buffer);
+        if (i == 0)
+            continue;
+        float *steps = tensor_of(outputs[i], "roberta.LayerNorm.running_steps", &count);
+        assert_true(count == 1 && *steps == 24);
+        free(steps);
+    }
+}
+
+static void a_fine_tuning_keeps_or_moves_them_as_asked(void **state) {
+    (void)state;
+    for (int i = 0; i < ROWS; i++)
+        for (int update = 0; update < 2; update++) {
+            const struct letters_course course = {0};
+            struct finetune_result result;
+            struct letters_heard heard = {0};
+            size_t count;
+            char name[64];
+            const char *words[] = {"--max-steps", "3", "--norm-statistics",
+                                   update ? "update" : "freeze", NULL};
+            snprintf(name, sizeof name, "%s-%s", rows[i].arch, words[3]);
+            const char *output = support_path(name);
+            SUPPORT_OK(letters_run(outputs[i], output, letters_task(&course), &result,
+                                   &heard, &err, words),
+                       err);
+            assert_true(isfinite(result.splits[0].loss));
+            float *before = buffer_of(&rows[i], outputs[i], &count),
+                  *after = buffer_of(&rows[i], output, &count);
+            assert_int_equal(memcmp(before, after, count * sizeof *after) != 0, update);
+            free(before);
+            free(after);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_resumed_run_ends_with_the_same_bits),
+        cmocka_unit_test(what_the_norms_tell_is_logged),
+        cmocka_unit_test(a_checkpoint_holds_statistics_and_counters),
+        cmocka_unit_test(a_fine_tuning_keeps_or_moves_them_as_asked),
+    };
+    return cmocka_run_group_tests(tests, write_text, free_paths);
+}
