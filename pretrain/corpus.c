@@ -157,12 +157,43 @@ static enum status make(struct corpus *c, const struct corpus_source *s,
     return status;
 }
 
+/* Length of the shortest leading part of `path` that is no folder yet. */
+static size_t first_missing(const char *path) {
+    char part[PATH_BYTES];
+    size_t length = strlen(path);
+    for (size_t i = 1; i < length && i < sizeof part; i++) {
+        if (path[i] != '/')
+            continue;
+        snprintf(part, sizeof part, "%.*s", (int)i, path);
+        if (!file_is_directory(part))
+            return i;
+    }
+    return file_is_directory(path) ? length + 1 : length;
+}
+
+/* make() in a folder that leaves with the failure if it came for it and is empty. */
+static enum status make_in_directory(struct corpus *c, const struct corpus_source *s,
+                                     const struct tokenizer *t, json_t *description,
+                                     const char *path, struct error *err) {
+    char made[PATH_BYTES];
+    const size_t first = first_missing(s->directory);
+    TRY(file_make_directory(s->directory, err));
+    const enum status status = make(c, s, t, description, path, err);
+    snprintf(made, sizeof made, "%s", s->directory);
+    for (size_t i = strlen(made); status != OK && i >= first; i--)
+        if (made[i] == '\0' || made[i] == '/') {
+            made[i] = '\0';
+            if (rmdir(made) != 0)
+                break;
+        }
+    return status;
+}
+
 enum status corpus_prepare(struct corpus *c, const struct corpus_source *s,
                            const struct tokenizer *t, const struct notices *notices,
                            struct error *err) {
     char path[PATH_BYTES];
     *c = (struct corpus){0};
-    TRY(file_make_directory(s->directory, err));
     TRY(manifest_path(path, s, err));
     json_t *description = describe_source(s, t);
     if (!description)
@@ -173,7 +204,7 @@ enum status corpus_prepare(struct corpus *c, const struct corpus_source *s,
         notice(notices, "%s: token shards are made anew: %s", s->directory, why.text);
     enum status status = OK;
     if (!c->shards)
-        status = make(c, s, t, description, path, err);
+        status = make_in_directory(c, s, t, description, path, err);
     else
         notice(notices, "%s: token shards of %s data reused", s->directory, s->name);
     json_decref(description);
