@@ -5,8 +5,6 @@
 
 #include "encoder/vector.h"
 
-enum { PIECE = 4096 }; /* elements a thread takes at a time */
-
 /* Beyond this the normal's tail is no float any more, and infinity times 0 is near. */
 #define EDGE 13.5f
 
@@ -22,45 +20,25 @@ HOT static void gelu(float *y, const float *x, int64_t count) {
 /* 1 / sqrt(2 pi) */
 #define DENSITY_OF_ZERO 0.39894228f
 
-HOT static void gelu_slope(float *dx, const float *dy, const float *x, float *y,
-                           int64_t count) {
+HOT static void gelu_slope(float *y, float *slope, const float *x, int64_t count) {
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) {
         float density;
         const float low = x[i] < -EDGE ? -EDGE : x[i], at = low > EDGE ? EDGE : low;
         const float cdf = vector_normal_cdf(at, &density);
-        dx[i] = dy[i] * (cdf + at * density * DENSITY_OF_ZERO);
+        slope[i] = cdf + at * density * DENSITY_OF_ZERO;
         y[i] = x[i] < -EDGE ? 0 : x[i] * cdf;
     }
 }
 
-void activation_gelu_forward(struct tensor y, struct tensor x, int threads) {
-    const int64_t count = x.rows * x.columns;
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t first = 0; first < count; first += PIECE)
-        gelu(tensor_floats(y) + first, tensor_floats(x) + first,
-             count - first < PIECE ? count - first : PIECE);
+float *activation_gelu_row(float *y, const float *x, int64_t count) {
+    gelu(y, x, count);
+    return y;
 }
 
-void activation_gelu_backward(struct tensor dx, struct tensor dy, struct tensor x,
-                              int threads) {
-    float unused[PIECE];
-    const int64_t count = x.rows * x.columns;
-#pragma omp parallel for schedule(static) num_threads(threads) private(unused)
-    for (int64_t first = 0; first < count; first += PIECE)
-        gelu_slope(tensor_floats(dx) + first, tensor_floats(dy) + first,
-                   tensor_floats(x) + first, unused,
-                   count - first < PIECE ? count - first : PIECE);
-}
-
-void activation_gelu_backward_rebuild(struct tensor dx, struct tensor dy, struct tensor x,
-                                      int threads) {
-    const int64_t count = x.rows * x.columns;
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t first = 0; first < count; first += PIECE)
-        gelu_slope(tensor_floats(dx) + first, tensor_floats(dy) + first,
-                   tensor_floats(x) + first, tensor_floats(x) + first,
-                   count - first < PIECE ? count - first : PIECE);
+float *activation_gelu_slope_row(float *y, float *slope, const float *x, int64_t count) {
+    gelu_slope(y, slope, x, count);
+    return y;
 }
 
 void activation_tanh_forward(struct tensor y, struct tensor x) {

@@ -1,13 +1,14 @@
 /* attention - scaled dot-product attention of each (sequence, head), fused.
  *
  *   P = softmax(Q K^T / sqrt(e)),  O = dropout(P) V,  e = D / H channels a head
- *   dV = dropout(P)^T dO;  dP = mask dO V^T / (1 - rate);  dS = P (dP - rowsum(dO O))
+ *   dV = dropout(P)^T dO;  dP = mask dO V^T / (1 - rate);  dS = P (dP - rowsum(P dP))
  *   dQ = dS K / sqrt(e);   dK = dS^T Q / sqrt(e)
  *
  * Only a block of query rows of P exists at a time, in a thread's scratch: forward keeps
  * the log of the softmax's denominator, a float a row and head, and backward computes P
  * again from it and draws the same mask (as Dao et al. 2022, arXiv:2205.14135). A
- * (sequence, head) belongs to one thread, so its sums have one order. */
+ * (sequence, head) belongs to one thread, so its sums have one order. With bf16 operands
+ * products add up in f32, and P is rounded to bf16 once more where it is an operand. */
 #ifndef ENCODER_ATTENTION_H
 #define ENCODER_ATTENTION_H
 
@@ -16,17 +17,19 @@
 #include "encoder/tensor.h"
 
 /* Columns of a tensor that hold queries, keys or values: D channels of each row from
- * `data`, rows `stride` floats apart. */
+ * `data`, rows `stride` elements apart. */
 struct heads_view {
-    float *data;
+    void *data;
     int64_t stride;
 };
 
 static inline struct heads_view heads_view(struct tensor t, int64_t first_column) {
-    return (struct heads_view){tensor_floats(t) + first_column, t.columns};
+    unsigned char *data = t.data;
+    return (struct heads_view){data + (size_t)first_column * dtype_bytes(t.dtype),
+                               t.columns};
 }
 
-/* Values, or their gradients. */
+/* Values, or their gradients; of the type that attention computes in. */
 struct heads {
     struct heads_view q, k, v;
 };
@@ -40,7 +43,8 @@ struct attention_rows {
 };
 
 struct attention {
-    int64_t num_heads, head_size;
+    enum dtype dtype;             /* of all operands; bf16 needs an even head_size */
+    int64_t num_heads, head_size; /* H, e */
     int threads;
     float *scratch; /* of all threads */
     int64_t scratch_each;
@@ -55,8 +59,7 @@ void attention_forward(const struct attention *a, struct attention_rows rows,
                        struct tensor context, float *lse);
 /* Writes the gradients of all rows of the sequences to dx; the rest as in forward. */
 void attention_backward(const struct attention *a, struct attention_rows rows,
-                        struct heads x, float rate, struct rng stream,
-                        struct tensor context, const float *lse, struct tensor dcontext,
-                        struct heads dx);
+                        struct heads x, float rate, struct rng stream, const float *lse,
+                        struct tensor dcontext, struct heads dx);
 
 #endif

@@ -22,10 +22,13 @@ HOT static void combine_row(float *dx, const float *dy, const float *x,
 }
 
 void channels_map(struct tensor y, struct tensor x, const float *origin,
-                  const float *scale, const float *shift, int threads) {
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t r = 0; r < x.rows; r++)
-        map_row(rows_at(y, r), rows_at(x, r), origin, scale, shift, x.columns);
+                  const float *scale, const float *shift, const struct team *team) {
+#pragma omp parallel for schedule(static) num_threads(team->threads)
+    for (int64_t r = 0; r < x.rows; r++) {
+        float *row = rows_open(y, r, team_room(team));
+        map_row(row, rows_at(x, r), origin, scale, shift, x.columns);
+        rows_store(y, r, row);
+    }
 }
 
 void channels_combine(struct tensor dx, struct tensor dy, struct tensor x,

@@ -1,6 +1,8 @@
 /* columns - sums down the rows of a tensor. */
 #include "encoder/columns.h"
 
+#include "encoder/bf16.h"
+#include "encoder/rows.h"
 #include "encoder/vector.h"
 
 /* Columns that a thread takes at a time: eight AVX2 registers of sums, whole cache lines.
@@ -9,69 +11,67 @@ enum { WIDTH = 64, BLOCK = 256 };
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static inline void add_to(float *sum, const float part[WIDTH], int64_t width) {
-    for (int64_t c = 0; c < width; c++)
-        sum[c] += part[c];
-}
-
-HOT static void sum_block(float *sum, const float *x, int64_t stride, int64_t rows,
-                          int64_t width) {
-    float part[WIDTH] = {0};
-    if (width == WIDTH) {
-        for (int64_t n = 0; n < rows; n++)
-#pragma omp simd
-            for (int64_t c = 0; c < WIDTH; c++)
-                part[c] += x[n * stride + c];
-    } else {
-        for (int64_t n = 0; n < rows; n++)
-            for (int64_t c = 0; c < width; c++)
-                part[c] += x[n * stride + c];
-    }
-    add_to(sum, part, width);
-}
-
-HOT static void dot_block(float *sum, const float *x, const float *y, const float *origin,
-                          int64_t stride, int64_t rows, int64_t width) {
-    float part[WIDTH] = {0}, from[WIDTH] = {0};
-    for (int64_t c = 0; origin && c < width; c++)
-        from[c] = origin[c];
+HOT static void sum_floats(float part[WIDTH], const float *x, int64_t stride,
+                           int64_t rows) {
     for (int64_t n = 0; n < rows; n++)
 #pragma omp simd
-        for (int64_t c = 0; c < width; c++)
-            part[c] += x[n * stride + c] * (y[n * stride + c] - from[c]);
-    add_to(sum, part, width);
+        for (int64_t c = 0; c < WIDTH; c++)
+            part[c] += x[n * stride + c];
 }
 
-struct statistics {
-    const float *mean, *rstd;
-    int stride;
-};
-
-HOT static void affine_block(float *gain, float *bias, const float *dy, const float *x,
-                             int64_t stride, int64_t rows, int64_t width,
-                             struct statistics s) {
-    float part_gain[WIDTH] = {0}, part_bias[WIDTH] = {0};
-    for (int64_t n = 0; n < rows; n++) {
-        const float mean = s.mean ? s.mean[n * s.stride] : 0;
-        const float rstd = s.rstd[n * s.stride];
+HOT static void sum_bf16(float part[WIDTH], const uint16_t *x, int64_t stride,
+                         int64_t rows) {
+    for (int64_t n = 0; n < rows; n++)
 #pragma omp simd
-        for (int64_t c = 0; c < width; c++) {
-            part_gain[c] += dy[n * stride + c] * ((x[n * stride + c] - mean) * rstd);
-            part_bias[c] += dy[n * stride + c];
-        }
-    }
-    add_to(gain, part_gain, width);
-    if (bias)
-        add_to(bias, part_bias, width);
+        for (int64_t c = 0; c < WIDTH; c++)
+            part[c] += bf16_float(x[n * stride + c]);
 }
 
-void columns_sum(float *sum, struct tensor x, int threads) {
-    const float *data = x.data;
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t c = 0; c < x.columns; c += WIDTH)
-        for (int64_t n = 0; n < x.rows; n += BLOCK)
-            sum_block(sum + c, data + n * x.columns + c, x.columns,
-                      least(BLOCK, x.rows - n), least(WIDTH, x.columns - c));
+/* `width` elements of row n from `column` on, in place or in `room`. */
+static const float *read_part(struct tensor x, int64_t n, int64_t column, int64_t width,
+                              float room[WIDTH]) {
+    if (x.dtype == DTYPE_F32)
+        return (float *)rows_at(x, n) + column;
+    bf16_to_floats(room, (uint16_t *)rows_at(x, n) + column, width);
+    return room;
+}
+
+HOT static void add_part(float *part, const float *x, int64_t width) {
+#pragma omp simd
+    for (int64_t c = 0; c < width; c++)
+        part[c] += x[c];
+}
+
+HOT static void add_product(float *part, const float *x, const float *y,
+                            const float *origin, int64_t width) {
+#pragma omp simd
+    for (int64_t c = 0; c < width; c++)
+        part[c] += x[c] * (y[c] - (origin ? origin[c] : 0));
+}
+
+static void sum_block(float *sum, struct tensor x, int64_t first, int64_t rows,
+                      int64_t column) {
+    float part[WIDTH] = {0}, room[WIDTH];
+    const int64_t width = least(WIDTH, x.columns - column);
+    if (width == WIDTH && x.dtype == DTYPE_F32)
+        sum_floats(part, (float *)rows_at(x, first) + column, x.columns, rows);
+    else if (width == WIDTH)
+        sum_bf16(part, (uint16_t *)rows_at(x, first) + column, x.columns, rows);
+    else
+        for (int64_t n = first; n < first + rows; n++)
+            add_part(part, read_part(x, n, column, width, room), width);
+    add_part(sum, part, width);
+}
+
+static void dot_block(float *sum, struct tensor x, struct tensor y, const float *origin,
+                      int64_t first, int64_t rows, int64_t column) {
+    float part[WIDTH] = {0}, room[2][WIDTH];
+    const int64_t width = least(WIDTH, x.columns - column);
+    for (int64_t n = first; n < first + rows; n++)
+        add_product(part, read_part(x, n, column, width, room[0]),
+                    read_part(y, n, column, width, room[1]),
+                    origin ? origin + column : NULL, width);
+    add_part(sum, part, width);
 }
 
 void columns_dot(float *sum, struct tensor x, struct tensor y, int threads) {
@@ -80,25 +80,15 @@ void columns_dot(float *sum, struct tensor x, struct tensor y, int threads) {
 
 void columns_dot_from(float *sum, struct tensor x, struct tensor y, const float *origin,
                       int threads) {
-    const float *xs = x.data, *ys = y.data;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t c = 0; c < x.columns; c += WIDTH)
         for (int64_t n = 0; n < x.rows; n += BLOCK)
-            dot_block(sum + c, xs + n * x.columns + c, ys + n * x.columns + c,
-                      origin ? origin + c : NULL, x.columns, least(BLOCK, x.rows - n),
-                      least(WIDTH, x.columns - c));
+            dot_block(sum + c, x, y, origin, n, least(BLOCK, x.rows - n), c);
 }
 
-void columns_affine(float *gain, float *bias, struct tensor dy, struct tensor x,
-                    const float *mean, const float *rstd, int stride, int threads) {
-    const float *xs = x.data, *dys = dy.data;
+void columns_sum(float *sum, struct tensor x, int threads) {
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t c = 0; c < x.columns; c += WIDTH)
-        for (int64_t n = 0; n < x.rows; n += BLOCK) {
-            const struct statistics s = {mean ? mean + n * stride : NULL,
-                                         rstd + n * stride, stride};
-            affine_block(gain + c, bias ? bias + c : NULL, dys + n * x.columns + c,
-                         xs + n * x.columns + c, x.columns, least(BLOCK, x.rows - n),
-                         least(WIDTH, x.columns - c), s);
-        }
+        for (int64_t n = 0; n < x.rows; n += BLOCK)
+            sum_block(sum + c, x, n, least(BLOCK, x.rows - n), c);
 }

@@ -1,14 +1,16 @@
 /* embedding - token ids to hidden states, and the scattered gradient back. */
 #include "encoder/embedding.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "encoder/columns.h"
+#include "encoder/rows.h"
 #include "encoder/vector.h"
 
-void embedding_declare(struct embedding *e, const struct config *config, int threads,
-                       struct parameters *p) {
+void embedding_declare(struct embedding *e, const struct config *config,
+                       struct team *team, struct parameters *p) {
     const struct arrangement *a = &config->arrangement;
     const char *prefix = config_prefix(config);
     struct parameter_spec table = {
@@ -16,7 +18,7 @@ void embedding_declare(struct embedding *e, const struct config *config, int thr
     char name[128];
     *e = (struct embedding){.first_position = config->pad_token_id + 1,
                             .pad_token_id = config->pad_token_id,
-                            .threads = threads};
+                            .team = team};
     e->word = parameters_add(p, table, config->vocab_size, config->hidden_size,
                              "%s.embeddings.word_embeddings.weight", prefix);
     e->position =
@@ -27,13 +29,15 @@ void embedding_declare(struct embedding *e, const struct config *config, int thr
                                    "%s.embeddings.token_type_embeddings.weight", prefix);
     snprintf(name, sizeof name, "%s.embeddings.LayerNorm", prefix);
     if (a->embed_norm)
-        norm_declare(&e->norm, norm_aux(a), config->hidden_size, threads, p, name);
+        norm_declare(&e->norm, norm_aux(a), config->hidden_size, team, p, name);
+    team_reserve(team, config->hidden_size, 2 * config->hidden_size);
 }
 
-void embedding_layout(struct embedding *e, struct arena *arena, int64_t max_rows) {
+void embedding_layout(struct embedding *e, struct arena *arena, enum dtype dtype,
+                      int64_t max_rows) {
     norm_layout(&e->norm, arena, max_rows);
     if (e->norm.kind)
-        e->sum = tensor_take(arena, DTYPE_F32, max_rows, e->word->shape[1]);
+        e->sum = tensor_take(arena, dtype, max_rows, e->word->shape[1]);
 }
 
 HOT static void sum_row(float *x, const float *word, const float *position,
@@ -43,21 +47,29 @@ HOT static void sum_row(float *x, const float *word, const float *position,
         x[c] = word[c] + position[c] + token_type[c];
 }
 
+static void forward_row(const struct embedding *e, struct tensor x, int32_t id,
+                        struct row_names names, float rate, struct rng stream,
+                        int64_t n) {
+    const int64_t width = x.columns;
+    float *room = team_room(e->team), *sum = room + width;
+    sum_row(sum, e->word->value + id * width,
+            e->position->value + (names.token[n] + e->first_position) * width,
+            e->token_type->value, width);
+    if (e->norm.kind) {
+        rows_store(e->sum, n, sum);
+        e->norm.kind->forward_row(&e->norm, sum, sum, n);
+    }
+    dropout_row(sum, width, rate, stream, names.sequence[n], names.token[n], 0);
+    rows_store(x, n, sum);
+}
+
 void embedding_forward(const struct embedding *e, struct tensor x, const int32_t *ids,
                        int64_t num_tokens, struct row_names names, float rate,
                        struct rng stream) {
-    const int64_t width = x.columns;
-    const struct tensor sum = e->norm.kind ? tensor_head(e->sum, x.rows) : x;
-#pragma omp parallel for schedule(static) num_threads(e->threads)
+#pragma omp parallel for schedule(static) num_threads(e->team->threads)
     for (int64_t n = 0; n < num_tokens; n++)
-        sum_row(tensor_floats(sum) + n * width, e->word->value + ids[n] * width,
-                e->position->value + (names.token[n] + e->first_position) * width,
-                e->token_type->value, width);
-    memset(tensor_floats(sum) + num_tokens * width, 0,
-           (size_t)((x.rows - num_tokens) * width) * sizeof(float));
-    if (e->norm.kind)
-        norm_forward(&e->norm, x, sum, (struct norm_rows){.real = num_tokens});
-    dropout_apply(x, rate, stream, names, e->threads);
+        forward_row(e, x, ids[n], names, rate, stream, n);
+    rows_clear(x, num_tokens);
 }
 
 /* Columns that one thread adds: it goes through all tokens in order, so that the sums of
@@ -83,15 +95,32 @@ static void add_columns(const struct embedding *e, struct tensor dx, const int32
     }
 }
 
+/* One row of dx through dropout and norm; what is left is the sum's gradient. */
+static void backward_row(const struct embedding *e, struct tensor dx,
+                         struct row_names names, float rate, struct rng stream, int64_t n,
+                         struct norm_sums sums) {
+    float *row = rows_at(dx, n);
+    dropout_row(row, dx.columns, rate, stream, names.sequence[n], names.token[n], 0);
+    if (e->norm.kind)
+        e->norm.kind->backward_row(&e->norm, row, row,
+                                   rows_read(e->sum, n, team_room(e->team)), n, sums);
+}
+
 void embedding_backward(const struct embedding *e, struct tensor dx, const int32_t *ids,
                         int64_t num_tokens, struct row_names names, float rate,
                         struct rng stream) {
-    dropout_apply(dx, rate, stream, names, e->threads);
+    const int64_t width = dx.columns;
+#pragma omp parallel for schedule(static) num_threads(e->team->threads)
+    for (int part = 0; part < team_parts(num_tokens); part++) {
+        float *sums = team_sums(e->team, part, NORM_SUMS * width);
+        for (int64_t n = team_first(num_tokens, part);
+             n < team_first(num_tokens, part + 1); n++)
+            backward_row(e, dx, names, rate, stream, n, norm_sums(&e->norm, sums));
+    }
     if (e->norm.kind)
-        norm_backward(&e->norm, dx, dx, tensor_head(e->sum, dx.rows),
-                      (struct norm_rows){.real = num_tokens});
-#pragma omp parallel for schedule(static) num_threads(e->threads)
-    for (int64_t column = 0; column < dx.columns; column += WIDTH)
+        norm_add(&e->norm, num_tokens, 0);
+#pragma omp parallel for schedule(static) num_threads(e->team->threads)
+    for (int64_t column = 0; column < width; column += WIDTH)
         add_columns(e, dx, ids, num_tokens, names.token, column);
-    columns_sum(e->token_type->gradient, tensor_head(dx, num_tokens), e->threads);
+    columns_sum(e->token_type->gradient, tensor_head(dx, num_tokens), e->team->threads);
 }

@@ -15,19 +15,21 @@ struct embedding {
     struct parameter *word, *position, *token_type;
     struct norm norm; /* kind NULL when embed_norm is off */
     int64_t first_position, pad_token_id;
-    int threads;
+    struct team *team;
     struct tensor sum; /* what the norm sees, kept for backward */
 };
 
-void embedding_declare(struct embedding *e, const struct config *config, int threads,
-                       struct parameters *p);
-void embedding_layout(struct embedding *e, struct arena *arena, int64_t max_rows);
-/* x (N, D) of N ids; `names` are the rows' places. Rows of x beyond `num_tokens` become
- * finite values that nothing reads. `rate` is 0 outside training. */
+void embedding_declare(struct embedding *e, const struct config *config,
+                       struct team *team, struct parameters *p);
+/* `dtype` is of what is kept. */
+void embedding_layout(struct embedding *e, struct arena *arena, enum dtype dtype,
+                      int64_t max_rows);
+/* x (N, D), of any type, of N ids; `names` are the rows' places. Rows of x beyond
+ * `num_tokens` become 0. `rate` is 0 outside training. */
 void embedding_forward(const struct embedding *e, struct tensor x, const int32_t *ids,
                        int64_t num_tokens, struct row_names names, float rate,
                        struct rng stream);
-/* Adds to the tables' gradients; dx is overwritten. */
+/* Adds to the tables' gradients; dx (f32) is overwritten. */
 void embedding_backward(const struct embedding *e, struct tensor dx, const int32_t *ids,
                         int64_t num_tokens, struct row_names names, float rate,
                         struct rng stream);

@@ -52,9 +52,9 @@ static bool is_whole(const struct encoder *e) {
 static void declare_stack(struct encoder *e, struct parameters *p) {
     const struct config *c = e->config;
     const struct arrangement *a = &c->arrangement;
-    const int threads = device_threads(e->device);
+    struct team *team = device_team(e->device);
     char name[128];
-    embedding_declare(&e->embedding, c, threads, p);
+    embedding_declare(&e->embedding, c, team, p);
     for (int64_t layer = 0; layer < c->num_hidden_layers; layer++) {
         struct sublayer *pair = e->sublayers + 2 * layer;
         sublayer_declare(&pair[0], c, e->device, &e->attention, p, layer);
@@ -62,7 +62,19 @@ static void declare_stack(struct encoder *e, struct parameters *p) {
     }
     snprintf(name, sizeof name, "%s.LayerNorm", config_prefix(c));
     if (a->final_norm)
-        norm_declare(&e->final, norm_main(a, true), c->hidden_size, threads, p, name);
+        norm_declare(&e->final, norm_main(a, true), c->hidden_size, team, p, name);
+}
+
+/* Pairs of bf16 that are multiplied at once lie within a head. */
+static enum status check_dtype(const struct config *config, const struct device *device,
+                               struct error *err) {
+    const int64_t head_size = config->hidden_size / config->num_attention_heads;
+    if (device_dtype(device) == DTYPE_F32 || head_size % 2 == 0)
+        return OK;
+    return error_set(err, ERR_USAGE,
+                     "--dtype bf16 needs an even number of channels a head, found %lld; "
+                     "--dtype f32 takes any",
+                     (long long)head_size);
 }
 
 enum status encoder_declare(struct encoder **out, const struct config *config,
@@ -70,6 +82,7 @@ enum status encoder_declare(struct encoder **out, const struct config *config,
                             struct error *err) {
     assert(config->num_hidden_layers >= 1);
     *out = NULL;
+    TRY(check_dtype(config, device, err));
     struct encoder *e = calloc(1, sizeof *e);
     struct sublayer *sublayers =
         calloc((size_t)config->num_hidden_layers * 2, sizeof *sublayers);
@@ -80,12 +93,13 @@ enum status encoder_declare(struct encoder **out, const struct config *config,
     }
     *e = (struct encoder){.config = config, .device = device, .sublayers = sublayers};
     e->attention =
-        (struct attention){.num_heads = config->num_attention_heads,
+        (struct attention){.dtype = device_dtype(device),
+                           .num_heads = config->num_attention_heads,
                            .head_size = config->hidden_size / config->num_attention_heads,
                            .threads = device_threads(device)};
     declare_stack(e, parameters);
     *out = e;
-    return OK;
+    return device_check(device, err);
 }
 
 static void row_set_layout(struct row_set *r, struct arena *arena, int64_t max_rows,
@@ -117,23 +131,29 @@ static void layers_layout(struct encoder *e, struct arena *arena, int64_t rows,
     arena->used = end;
 }
 
+/* Norms over a batch read f32, which is no operand of products behind them. */
+static enum dtype stream_dtype(const struct encoder *e) {
+    return e->config->arrangement.pre_norm && is_whole(e) ? DTYPE_F32
+                                                          : device_dtype(e->device);
+}
+
 void encoder_layout(struct encoder *e, struct arena *arena, struct limits limits,
                     bool train) {
     const int64_t rows = tensor_round_rows(limits.tokens);
     const int64_t read = is_whole(e) ? rows : tensor_round_rows(limits.output_rows);
     const int64_t width = e->config->hidden_size;
+    const enum dtype dtype = device_dtype(e->device);
     e->limits = limits;
     e->can_train = train;
     row_set_layout(&e->all, arena, rows, limits.sequences);
     row_set_layout(&e->read, arena, read, limits.sequences);
-    embedding_layout(&e->embedding, arena, rows);
+    embedding_layout(&e->embedding, arena, dtype, rows);
     attention_layout(&e->attention, arena, limits.tokens_per_sequence);
-    workspace_layout(&e->workspace, arena, e->config, rows, train);
-    e->embedded = tensor_take(arena, DTYPE_F32, rows, width);
+    workspace_layout(&e->workspace, arena, e->config, dtype, rows, read, train);
+    e->embedded = tensor_take(arena, stream_dtype(e), rows, width);
     layers_layout(e, arena, rows, read, train);
     norm_layout(&e->final, arena, read);
-    if (e->final.kind)
-        e->output = tensor_take(arena, DTYPE_F32, read, width);
+    e->output = tensor_take(arena, DTYPE_F32, read, width);
     if (is_whole(e))
         e->gathered = tensor_take(arena, DTYPE_F32, limits.output_rows, width);
     for (int i = 0; i < 2 && is_dual(e); i++) {
@@ -267,12 +287,14 @@ static struct rng embedding_stream(struct pass pass) {
 
 /* ---- Forward. ---- */
 
-/* y = final_norm ? N_f(x) : x, or dual_out x + N_f(second). */
+/* y = final_norm ? N_f(x) : x, or dual_out x + N_f(second); always f32. */
 static struct tensor finish(struct encoder *e, const struct batch *b, struct pass pass,
                             const struct streams *io) {
-    if (!e->final.kind)
-        return io->x;
     const struct tensor y = tensor_head(e->output, io->x.rows);
+    if (!e->final.kind) {
+        rows_copy(y, io->x, io->x.rows);
+        return y;
+    }
     norm_forward(&e->final, y, is_dual(e) ? io->second : io->x, final_rows(e, b, pass));
     if (is_dual(e))
         rows_add(y, io->x, (float)e->config->arrangement.dual_out,

@@ -1,9 +1,6 @@
 /* head_scale - one learned scalar a head. */
 #include "encoder/head_scale.h"
 
-#include <string.h>
-
-#include "encoder/columns.h"
 #include "encoder/vector.h"
 
 HOT static void scale_row(float *y, const float *x, const float *scale, int64_t heads,
@@ -14,21 +11,18 @@ HOT static void scale_row(float *y, const float *x, const float *scale, int64_t 
             y[c] = x[c] * scale[h];
 }
 
-void head_scale_forward(const struct parameter *scale, struct tensor y, struct tensor x,
-                        int threads) {
-    const int64_t heads = scale->shape[0], width = x.columns;
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t n = 0; n < x.rows; n++)
-        scale_row(tensor_floats(y) + n * width, tensor_floats(x) + n * width,
-                  scale->value, heads, width / heads);
+float *head_scale_row(float *y, const float *x, const struct parameter *scale,
+                      int64_t width) {
+    scale_row(y, x, scale->value, scale->shape[0], width / scale->shape[0]);
+    return y;
 }
 
-void head_scale_backward(const struct parameter *scale, struct tensor dy, struct tensor x,
-                         float *sums, int threads) {
-    const int64_t heads = scale->shape[0], head_size = x.columns / heads;
-    memset(sums, 0, (size_t)x.columns * sizeof *sums);
-    columns_dot(sums, dy, x, threads);
-    for (int64_t c = 0; c < x.columns; c++)
-        scale->gradient[c / head_size] += sums[c];
-    head_scale_forward(scale, dy, dy, threads);
+void head_scale_add(const struct parameter *scale, const struct team *team, int64_t rows,
+                    int64_t offset, int64_t width) {
+    const int64_t head_size = width / scale->shape[0];
+    for (int part = 0; part < team_parts(rows); part++) {
+        const float *sums = team->sums + part * team->sums_each + offset;
+        for (int64_t c = 0; c < width; c++)
+            scale->gradient[c / head_size] += sums[c];
+    }
 }

@@ -10,6 +10,7 @@ void linear_declare(struct linear *l, struct device *device, struct parameters *
     l->device = device;
     l->weight = parameters_add(p, spec, out, in, "%s.weight", name);
     l->bias = parameters_add(p, bias, out, 0, "%s.bias", name);
+    device_reserve(device, out, in);
 }
 
 static struct tensor matrix(const struct parameter *weight, float *data) {
@@ -22,7 +23,6 @@ void linear_forward(const struct linear *l, struct tensor y, struct tensor x) {
 
 void linear_backward_weight(const struct linear *l, struct tensor dy, struct tensor x) {
     device_product_weight(l->device, matrix(l->weight, l->weight->gradient), dy, x);
-    columns_sum(l->bias->gradient, dy, device_threads(l->device));
 }
 
 void linear_backward_input(const struct linear *l, struct tensor dx, struct tensor dy) {
@@ -32,6 +32,7 @@ void linear_backward_input(const struct linear *l, struct tensor dx, struct tens
 void linear_backward(const struct linear *l, struct tensor dx, struct tensor dy,
                      struct tensor x) {
     linear_backward_weight(l, dy, x);
+    columns_sum(l->bias->gradient, dy, device_threads(l->device));
     if (dx.data)
         linear_backward_input(l, dx, dy);
 }

@@ -21,7 +21,7 @@ void linear_forward(const struct linear *l, struct tensor y, struct tensor x);
  * NULL). */
 void linear_backward(const struct linear *l, struct tensor dx, struct tensor dy,
                      struct tensor x);
-/* Its two halves: to the parameters, and to the input. */
+/* Its parts, where the pass that makes dy sums up the bias's gradient. */
 void linear_backward_weight(const struct linear *l, struct tensor dy, struct tensor x);
 void linear_backward_input(const struct linear *l, struct tensor dx, struct tensor dy);
 

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "encoder/rows.h"
 #include "encoder/vector.h"
 
 enum { PARTS = 64 }; /* sums of the loss: the same for any number of threads */
@@ -62,6 +63,54 @@ double loss_cross_entropy(struct tensor logits, const int32_t *labels, bool want
     for (int i = 0; i < PARTS; i++)
         sum += parts[i];
     return sum;
+}
+
+static void add_block(struct loss_row *row, const float *x, int64_t count, int64_t label,
+                      bool is_first) {
+    const float block_max = row_max(x, count);
+    const float max = is_first || block_max > row->max ? block_max : row->max;
+    const float before = is_first ? 0 : row->sum * expf(row->max - max);
+    row->sum = before + sum_of_exponentials(x, count, max);
+    row->max = max;
+    if (label >= 0 && label < count)
+        row->score = x[label];
+}
+
+void loss_block_add(struct loss_row *rows, struct tensor logits, const int32_t *labels,
+                    int64_t first, int threads) {
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t n = 0; n < logits.rows; n++)
+        add_block(&rows[n], rows_at(logits, n), logits.columns, labels[n] - first,
+                  first == 0);
+}
+
+double loss_rows_sum(const struct loss_row *rows, int64_t count) {
+    double sum = 0;
+    for (int64_t n = 0; n < count; n++)
+        sum += log((double)rows[n].sum) - ((double)rows[n].score - (double)rows[n].max);
+    return sum;
+}
+
+HOT static void softmax_block(float *d, const float *x, int64_t count, float max,
+                              float factor) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        d[i] = vector_exp(x[i] - max) * factor;
+}
+
+void loss_block_gradient(struct tensor d, struct tensor logits,
+                         const struct loss_row *rows, const int32_t *labels,
+                         int64_t first, const struct team *team) {
+#pragma omp parallel for schedule(static) num_threads(team->threads)
+    for (int64_t n = 0; n < logits.rows; n++) {
+        float *row = rows_open(d, n, team_room(team));
+        const int64_t label = labels[n] - first;
+        softmax_block(row, rows_at(logits, n), logits.columns, rows[n].max,
+                      1 / rows[n].sum);
+        if (label >= 0 && label < logits.columns)
+            row[label] -= 1;
+        rows_store(d, n, row);
+    }
 }
 
 double loss_squared_error(struct tensor predictions, const float *targets,

@@ -1,10 +1,12 @@
-/* norm - the table of kinds and what all of them share. */
+/* norm - the table of kinds, and the loops over rows that all of them share. */
 #include "encoder/norm.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "encoder/rows.h"
 
 #define NORM_ROW(word) &norm_##word,
 const struct norm_kind *const norm_kinds[] = {NORM_KINDS(NORM_ROW) NULL};
@@ -108,7 +110,7 @@ static void declare_buffers(struct norm *n, struct parameters *p, const char *na
     }
 }
 
-void norm_declare(struct norm *n, struct norm_spec spec, int64_t width, int threads,
+void norm_declare(struct norm *n, struct norm_spec spec, int64_t width, struct team *team,
                   struct parameters *p, const char *name) {
     const struct parameter_spec weight = {.init = PARAMETER_ONE, .is_head = spec.is_head};
     const struct parameter_spec bias = {.init = PARAMETER_ZERO, .is_head = spec.is_head};
@@ -117,12 +119,13 @@ void norm_declare(struct norm *n, struct norm_spec spec, int64_t width, int thre
                        .penalty = spec.arrangement->norm_penalty,
                        .width = width,
                        .eps = (float)spec.eps,
-                       .threads = threads};
+                       .team = team};
     if (spec.affine != AFFINE_NONE)
         n->weight = parameters_add(p, weight, width, 0, "%s.weight", name);
     if (spec.affine == AFFINE_BOTH)
         n->bias = parameters_add(p, bias, width, 0, "%s.bias", name);
     declare_buffers(n, p, name);
+    team_reserve(team, NORM_SUMS * width, 3 * width);
 }
 
 void norm_layout(struct norm *n, struct arena *arena, int64_t max_rows) {
@@ -141,12 +144,55 @@ static struct norm_rows checked(struct norm_rows rows) {
     return rows;
 }
 
+static void forward_rows(const struct norm *n, struct tensor y, struct tensor x) {
+#pragma omp parallel for schedule(static) num_threads(n->team->threads)
+    for (int64_t r = 0; r < x.rows; r++) {
+        float *room = team_room(n->team), *out = rows_open(y, r, room + n->width);
+        n->kind->forward_row(n, out, rows_read(x, r, room), r);
+        rows_store(y, r, out);
+    }
+}
+
 void norm_forward(const struct norm *n, struct tensor y, struct tensor x,
                   struct norm_rows rows) {
-    n->kind->forward(n, y, x, checked(rows));
+    if (norm_is_by_rows(n))
+        forward_rows(n, y, x);
+    else
+        n->kind->forward(n, y, x, checked(rows));
+}
+
+static void backward_part(const struct norm *n, struct tensor dx, struct tensor dy,
+                          struct tensor x, int part) {
+    float *room = team_room(n->team);
+    const struct norm_sums sums =
+        norm_sums(n, team_sums(n->team, part, NORM_SUMS * n->width));
+    for (int64_t r = team_first(x.rows, part); r < team_first(x.rows, part + 1); r++) {
+        float *out = rows_open(dx, r, room);
+        n->kind->backward_row(n, out, rows_read(dy, r, room + n->width),
+                              rows_read(x, r, room + 2 * n->width), r, sums);
+        rows_store(dx, r, out);
+    }
+}
+
+static void backward_rows(const struct norm *n, struct tensor dx, struct tensor dy,
+                          struct tensor x) {
+#pragma omp parallel for schedule(static) num_threads(n->team->threads)
+    for (int part = 0; part < team_parts(x.rows); part++)
+        backward_part(n, dx, dy, x, part);
+    norm_add(n, x.rows, 0);
 }
 
 void norm_backward(const struct norm *n, struct tensor dx, struct tensor dy,
                    struct tensor x, struct norm_rows rows) {
-    n->kind->backward(n, dx, dy, x, checked(rows));
+    if (norm_is_by_rows(n))
+        backward_rows(n, dx, dy, x);
+    else
+        n->kind->backward(n, dx, dy, x, checked(rows));
+}
+
+void norm_add(const struct norm *n, int64_t rows, int64_t offset) {
+    if (n->weight)
+        team_add(n->team, rows, offset, n->weight->gradient, n->width);
+    if (n->bias)
+        team_add(n->team, rows, offset + n->width, n->bias->gradient, n->width);
 }

@@ -5,11 +5,15 @@
  * and manual read the table. Statistics are f32 and kept for the backward pass; gradients
  * of gain and bias are added.
  *
- * Most kinds treat a row by itself. A kind with buffers normalises a channel over the
- * rows of a batch: in training forward takes the statistics of the batch's real rows and
- * moves the running ones (once a micro-batch, whatever backward recomputes); otherwise it
- * takes the running ones. Buffers are rows of the parameters that nobody trains, so that
- * checkpoints hold them. */
+ * Most kinds treat a row by itself: they are two functions on one row of floats. Loops
+ * over rows, threads and conversion are here; and a pass that has a row at hand anyway
+ * calls the row functions itself (residual, middle, embedding).
+ *
+ * A kind with buffers normalises a channel over the rows of a batch: in training forward
+ * takes the statistics of the batch's real rows and moves the running ones (once a
+ * micro-batch, whatever backward recomputes); otherwise it takes the running ones.
+ * Buffers are rows of the parameters that nobody trains, so that checkpoints hold them.
+ */
 #ifndef ENCODER_NORM_H
 #define ENCODER_NORM_H
 
@@ -17,6 +21,7 @@
 
 #include "encoder/config.h"
 #include "encoder/parameters.h"
+#include "encoder/team.h"
 #include "encoder/tensor.h"
 
 #define NORM_KINDS(ROW) ROW(ln) ROW(rms) ROW(bn) ROW(pn) ROW(un)
@@ -50,6 +55,11 @@ struct norm_default {
 #define NORM_DEFAULT_HEADS (-1.0)
 #define NORM_DEFAULT_AFTER_WARMUP (-2.0)
 
+/* Where a row's share of the gradients of gain and bias is added; NULL = not wanted. */
+struct norm_sums {
+    float *gain, *bias;
+};
+
 struct norm_kind {
     const char *name, *summary, *source; /* source: paper and equation */
     int saved_per_row; /* floats a row that forward keeps for backward */
@@ -59,10 +69,14 @@ struct norm_kind {
         *buffers;               /* ends with a NULL name; NULL = rows alone count */
     const char *const *figures; /* names of what is logged, ends with NULL; NULL = none */
     const struct norm_default *defaults; /* ends with NORM_SETTINGS; NULL = no settings */
+    /* Row `row` of the site's tensor. y may be x; dx may be dy. x is forward's input.
+     * NULL in a kind with buffers, which has the two below instead. */
+    void (*forward_row)(const struct norm *n, float *y, const float *x, int64_t row);
+    void (*backward_row)(const struct norm *n, float *dx, const float *dy, const float *x,
+                         int64_t row, struct norm_sums sums);
     void (*forward)(const struct norm *n, struct tensor y, struct tensor x,
                     struct norm_rows rows);
-    /* y may be x only where no backward follows; dx may be dy. x is the forward's input.
-     * Rows of dy beyond the real ones are 0, and those of dx become so. */
+    /* Rows of dy beyond the real ones are 0, and those of dx become so. */
     void (*backward)(const struct norm *n, struct tensor dx, struct tensor dy,
                      struct tensor x, struct norm_rows rows);
 };
@@ -88,7 +102,7 @@ struct norm {
                                 saved_per_channel */
     struct tensor kept;
     double *figures; /* of the last training batch, as the kind names them */
-    int threads;
+    struct team *team;
 };
 
 /* What stands at a site. */
@@ -105,9 +119,10 @@ struct norm_spec norm_aux(const struct arrangement *a);
 
 /* Declares "<name>.weight" and "<name>.bias" as the affine asks, and the buffers. The
  * arrangement must outlive n. */
-void norm_declare(struct norm *n, struct norm_spec spec, int64_t width, int threads,
+void norm_declare(struct norm *n, struct norm_spec spec, int64_t width, struct team *team,
                   struct parameters *p, const char *name);
 void norm_layout(struct norm *n, struct arena *arena, int64_t max_rows);
+/* Tensors of any type. y may be x only where no backward follows; dx may be dy. */
 void norm_forward(const struct norm *n, struct tensor y, struct tensor x,
                   struct norm_rows rows);
 void norm_backward(const struct norm *n, struct tensor dx, struct tensor dy,
@@ -116,5 +131,18 @@ void norm_backward(const struct norm *n, struct tensor dx, struct tensor dy,
 /* norm_stat against the kind: ERR_USAGE for a setting that it has not or whose value is
  * out of range; the others get the kind's defaults. */
 enum status norm_check_settings(struct config *c, struct error *err) MUST_CHECK;
+
+/* May the row functions be called row by row, without the other rows? */
+static inline bool norm_is_by_rows(const struct norm *n) {
+    return n->kind && n->kind->forward_row;
+}
+
+/* Sums of both gradients: norm_sums() says where in a part's sums from `base`, and
+ * norm_add() adds them after the pass. */
+enum { NORM_SUMS = 2 /* times the width */ };
+static inline struct norm_sums norm_sums(const struct norm *n, float *base) {
+    return (struct norm_sums){n->weight ? base : NULL, n->bias ? base + n->width : NULL};
+}
+void norm_add(const struct norm *n, int64_t rows, int64_t offset);
 
 #endif

@@ -17,14 +17,14 @@ static void divide(const struct norm *n, float *sums, int64_t rows) {
 
 void norm_batch_mean(const struct norm *n, float *mean, struct tensor x) {
     clear(n, mean);
-    columns_sum(mean, x, n->threads);
+    columns_sum(mean, x, n->team->threads);
     divide(n, mean, x.rows);
 }
 
 void norm_batch_mean_product(const struct norm *n, float *mean, struct tensor x,
                              struct tensor y) {
     clear(n, mean);
-    columns_dot(mean, x, y, n->threads);
+    columns_dot(mean, x, y, n->team->threads);
     divide(n, mean, x.rows);
 }
 
@@ -32,15 +32,15 @@ void norm_batch_apply(const struct norm *n, struct tensor y, struct tensor x,
                       const float *origin, const float *scale, float *a) {
     for (int64_t c = 0; c < n->width; c++)
         a[c] = (float)norm_batch_gain(n, c) * scale[c];
-    channels_map(y, x, origin, a, n->bias ? n->bias->value : NULL, n->threads);
+    channels_map(y, x, origin, a, n->bias ? n->bias->value : NULL, n->team);
 }
 
 void norm_batch_sums(const struct norm *n, float *dgain, float *dbias, struct tensor dy,
                      struct tensor x, const float *origin, const float *scale) {
     clear(n, dgain);
     clear(n, dbias);
-    columns_sum(dbias, dy, n->threads);
-    columns_dot_from(dgain, dy, x, origin, n->threads);
+    columns_sum(dbias, dy, n->team->threads);
+    columns_dot_from(dgain, dy, x, origin, n->team->threads);
     for (int64_t c = 0; c < n->width; c++) {
         dgain[c] *= scale[c];
         if (n->weight)

@@ -44,7 +44,7 @@ static void measure(const struct norm *n, struct tensor y, struct tensor x,
     const struct tensor centred = tensor_head(y, real), head = tensor_head(x, real);
     float *mean = norm_batch_array(n, MEAN);
     norm_batch_mean(n, mean, head);
-    channels_map(centred, head, mean, NULL, NULL, n->threads);
+    channels_map(centred, head, mean, NULL, NULL, n->team);
     norm_batch_mean_product(n, norm_batch_array(n, VAR), centred, centred);
 }
 
@@ -120,7 +120,7 @@ static void backward(const struct norm *n, struct tensor dx, struct tensor dy,
         line.c = norm_batch_array(n, C);
         line.origin = norm_batch_array(n, MEAN);
     }
-    channels_combine(dx, dy, x, line, rows.real, n->threads);
+    channels_combine(dx, dy, x, line, rows.real, n->team->threads);
 }
 
 const struct norm_kind norm_bn = {

@@ -3,7 +3,6 @@
  *   mean = mean x;  rstd = (mean (x - mean)^2 + eps)^-1/2;  xh = (x - mean) rstd
  *   y = gain xh + bias
  *   dx = rstd (q - mean q - xh mean(q xh)),  q = gain dy */
-#include "encoder/columns.h"
 #include "encoder/norm.h"
 #include "encoder/vector.h"
 
@@ -53,28 +52,30 @@ HOT static void backward_row(float *dx, const float *dy, const float *x, int64_t
     }
 }
 
-static void forward(const struct norm *n, struct tensor y, struct tensor x,
-                    struct norm_rows rows) {
-    (void)rows;
-    const float *gain = n->weight ? n->weight->value : NULL;
-    const float *bias = n->bias ? n->bias->value : NULL;
-#pragma omp parallel for schedule(static) num_threads(n->threads)
-    for (int64_t r = 0; r < x.rows; r++)
-        forward_row(tensor_floats(y) + r * n->width, tensor_floats(x) + r * n->width,
-                    n->width, gain, bias, n->eps, n->saved + 2 * r);
+static void forward(const struct norm *n, float *y, const float *x, int64_t row) {
+    forward_row(y, x, n->width, n->weight ? n->weight->value : NULL,
+                n->bias ? n->bias->value : NULL, n->eps, n->saved + 2 * row);
 }
 
-static void backward(const struct norm *n, struct tensor dx, struct tensor dy,
-                     struct tensor x, struct norm_rows rows) {
-    (void)rows;
-    const float *gain = n->weight ? n->weight->value : NULL;
-    if (n->weight)
-        columns_affine(n->weight->gradient, n->bias ? n->bias->gradient : NULL, dy, x,
-                       n->saved, n->saved + 1, 2, n->threads);
-#pragma omp parallel for schedule(static) num_threads(n->threads)
-    for (int64_t r = 0; r < x.rows; r++)
-        backward_row(tensor_floats(dx) + r * n->width, tensor_floats(dy) + r * n->width,
-                     tensor_floats(x) + r * n->width, n->width, gain, n->saved + 2 * r);
+/* The row's share of the gradients of gain and bias. */
+HOT static void add_sums(struct norm_sums sums, const float *dy, const float *x,
+                         int64_t width, const float saved[2]) {
+    const float mean = saved[0], rstd = saved[1];
+#pragma omp simd
+    for (int64_t c = 0; c < width; c++)
+        sums.gain[c] += dy[c] * ((x[c] - mean) * rstd);
+    if (sums.bias)
+#pragma omp simd
+        for (int64_t c = 0; c < width; c++)
+            sums.bias[c] += dy[c];
+}
+
+static void backward(const struct norm *n, float *dx, const float *dy, const float *x,
+                     int64_t row, struct norm_sums sums) {
+    const float *saved = n->saved + 2 * row;
+    if (sums.gain)
+        add_sums(sums, dy, x, n->width, saved);
+    backward_row(dx, dy, x, n->width, n->weight ? n->weight->value : NULL, saved);
 }
 
 const struct norm_kind norm_ln = {
@@ -82,6 +83,6 @@ const struct norm_kind norm_ln = {
     .summary = "LayerNorm: centred and scaled",
     .source = "Ba, Kiros, Hinton 2016, arXiv:1607.06450",
     .saved_per_row = 2,
-    .forward = forward,
-    .backward = backward,
+    .forward_row = forward,
+    .backward_row = backward,
 };

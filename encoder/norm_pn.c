@@ -72,7 +72,7 @@ static struct tensor grouped(const struct norm *n, struct tensor x) {
 
 static void scale_groups(const struct norm *n, struct tensor x) {
     const int64_t groups = groups_of(n), size = groups ? n->width / groups : 0;
-#pragma omp parallel for schedule(static) num_threads(n->threads)
+#pragma omp parallel for schedule(static) num_threads(n->team->threads)
     for (int64_t i = 0; i < x.rows * groups; i++) {
         const float *from = tensor_floats(x) + i * size;
         scale_group(tensor_floats(n->kept) + i * size, from, size,
@@ -82,7 +82,7 @@ static void scale_groups(const struct norm *n, struct tensor x) {
 
 static void groups_backward(const struct norm *n, struct tensor dx, struct tensor x) {
     const int64_t groups = groups_of(n), size = groups ? n->width / groups : 0;
-#pragma omp parallel for schedule(static) num_threads(n->threads)
+#pragma omp parallel for schedule(static) num_threads(n->team->threads)
     for (int64_t i = 0; i < x.rows * groups; i++) {
         float *d = tensor_floats(dx) + i * size;
         group_backward(d, d, tensor_floats(n->kept) + i * size, size,
@@ -148,7 +148,7 @@ static void backward(const struct norm *n, struct tensor dx, struct tensor dy,
             take_step(n, c, rows.real);
         line.b = norm_batch_array(n, B);
     }
-    channels_combine(dx, dy, xg, line, rows.real, n->threads);
+    channels_combine(dx, dy, xg, line, rows.real, n->team->threads);
     groups_backward(n, dx, x);
 }
 

@@ -2,7 +2,6 @@
  *
  *   rstd = (mean x^2 + eps)^-1/2;  xh = x rstd;  y = gain xh + bias
  *   dx = rstd (q - xh mean(q xh)),  q = gain dy */
-#include "encoder/columns.h"
 #include "encoder/norm.h"
 #include "encoder/vector.h"
 
@@ -31,29 +30,28 @@ HOT static void backward_row(float *dx, const float *dy, const float *x, int64_t
         dx[c] = rstd * ((gain ? gain[c] * dy[c] : dy[c]) - x[c] * slope);
 }
 
-static void forward(const struct norm *n, struct tensor y, struct tensor x,
-                    struct norm_rows rows) {
-    (void)rows;
-    const float *gain = n->weight ? n->weight->value : NULL;
-    const float *bias = n->bias ? n->bias->value : NULL;
-#pragma omp parallel for schedule(static) num_threads(n->threads)
-    for (int64_t r = 0; r < x.rows; r++)
-        n->saved[r] =
-            forward_row(tensor_floats(y) + r * n->width, tensor_floats(x) + r * n->width,
-                        n->width, gain, bias, n->eps);
+static void forward(const struct norm *n, float *y, const float *x, int64_t row) {
+    n->saved[row] = forward_row(y, x, n->width, n->weight ? n->weight->value : NULL,
+                                n->bias ? n->bias->value : NULL, n->eps);
 }
 
-static void backward(const struct norm *n, struct tensor dx, struct tensor dy,
-                     struct tensor x, struct norm_rows rows) {
-    (void)rows;
-    const float *gain = n->weight ? n->weight->value : NULL;
-    if (n->weight)
-        columns_affine(n->weight->gradient, n->bias ? n->bias->gradient : NULL, dy, x,
-                       NULL, n->saved, 1, n->threads);
-#pragma omp parallel for schedule(static) num_threads(n->threads)
-    for (int64_t r = 0; r < x.rows; r++)
-        backward_row(tensor_floats(dx) + r * n->width, tensor_floats(dy) + r * n->width,
-                     tensor_floats(x) + r * n->width, n->width, gain, n->saved[r]);
+/* The row's share of the gradients of gain and bias. */
+HOT static void add_sums(struct norm_sums sums, const float *dy, const float *x,
+                         int64_t width, float rstd) {
+#pragma omp simd
+    for (int64_t c = 0; c < width; c++)
+        sums.gain[c] += dy[c] * (x[c] * rstd);
+    if (sums.bias)
+#pragma omp simd
+        for (int64_t c = 0; c < width; c++)
+            sums.bias[c] += dy[c];
+}
+
+static void backward(const struct norm *n, float *dx, const float *dy, const float *x,
+                     int64_t row, struct norm_sums sums) {
+    if (sums.gain)
+        add_sums(sums, dy, x, n->width, n->saved[row]);
+    backward_row(dx, dy, x, n->width, n->weight ? n->weight->value : NULL, n->saved[row]);
 }
 
 const struct norm_kind norm_rms = {
@@ -61,6 +59,6 @@ const struct norm_kind norm_rms = {
     .summary = "RMSNorm: scaled, not centred",
     .source = "Zhang, Sennrich 2019, arXiv:1910.07467",
     .saved_per_row = 1,
-    .forward = forward,
-    .backward = backward,
+    .forward_row = forward,
+    .backward_row = backward,
 };

@@ -197,7 +197,7 @@ static void backward(const struct norm *n, struct tensor dx, struct tensor dy,
             take_step(n, c);
         line.b = norm_batch_array(n, B);
     }
-    channels_combine(dx, dy, x, line, rows.real, n->threads);
+    channels_combine(dx, dy, x, line, rows.real, n->team->threads);
 }
 
 const struct norm_kind norm_un = {

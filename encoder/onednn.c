@@ -1,35 +1,18 @@
-/* onednn - matrix products, their cache by shape, and the guard against short teams. */
+/* onednn - the device: products by shape, copies of weights, the guard against short
+ * teams. */
 #include "encoder/onednn.h"
 
+#include <assert.h>
 #include <math.h>
 #include <omp.h>
-#include <oneapi/dnnl/dnnl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cpus.h"
-
-/* The products are all C (m, n) = A (m, k) B (k, n) [+ bias] [+ C]; `kind` says which of
- * A and B is read transposed. */
-enum kind {
-    FORWARD,            /* x W^T */
-    FORWARD_BIAS,       /* x W^T + bias */
-    INPUT_GRADIENT,     /* dy W */
-    WEIGHT_GRADIENT_ADD /* dy^T x + dW */
-};
-
-struct shape {
-    enum kind kind;
-    int64_t m, n, k;
-};
-
-struct product {
-    struct shape shape;
-    uint64_t last_used; /* 0 = an empty place */
-    dnnl_primitive_t primitive;
-    dnnl_memory_t a, b, c, bias;
-};
+#include "encoder/bf16.h"
+#include "encoder/onednn_product.h"
+#include "encoder/pack.h"
 
 /* A cache of sets: a shape belongs to one set and pushes out its least recently used. */
 enum { SETS = 64, WAYS = 8 };
@@ -37,172 +20,28 @@ enum { SETS = 64, WAYS = 8 };
 struct device {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    int threads;
+    struct team team;
+    enum dtype dtype;
+    bool packs_f32; /* products of f32 gain from weights in blocks */
+    void *packed;   /* the weights of the product that runs */
+    size_t packed_bytes;
     char description[128];
     uint64_t clock;
     struct product cache[SETS][WAYS];
     struct error failure; /* the first one since device_check() */
 };
 
-/* ---- What differs between oneDNN 2.x and 3.x. ---- */
-#if DNNL_VERSION_MAJOR >= 3
-typedef dnnl_memory_desc_t layout; /* a handle */
+/* ---- Finding products. ---- */
 
-static dnnl_status_t layout_make(layout *l, const dnnl_dims_t dims,
-                                 const dnnl_dims_t strides) {
-    return dnnl_memory_desc_create_with_strides(l, 2, dims, dnnl_f32, strides);
-}
-static void layout_free(layout *l) {
-    if (*l)
-        dnnl_memory_desc_destroy(*l);
-}
-static dnnl_status_t memory_make(dnnl_memory_t *m, const layout *l, dnnl_engine_t e) {
-    return dnnl_memory_create(m, *l, e, DNNL_MEMORY_NONE);
-}
-static dnnl_status_t matmul_describe(dnnl_primitive_desc_t *pd, dnnl_engine_t e,
-                                     const layout *a, const layout *b, const layout *bias,
-                                     const layout *c, dnnl_primitive_attr_t attributes) {
-    return dnnl_matmul_primitive_desc_create(pd, e, *a, *b, bias ? *bias : NULL, *c,
-                                             attributes);
-}
-static dnnl_status_t append_sum(dnnl_post_ops_t ops) {
-    return dnnl_post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef);
-}
-#else
-typedef dnnl_memory_desc_t layout; /* a plain struct */
-
-static dnnl_status_t layout_make(layout *l, const dnnl_dims_t dims,
-                                 const dnnl_dims_t strides) {
-    return dnnl_memory_desc_init_by_strides(l, 2, dims, dnnl_f32, strides);
-}
-static void layout_free(layout *l) { (void)l; }
-static dnnl_status_t memory_make(dnnl_memory_t *m, const layout *l, dnnl_engine_t e) {
-    return dnnl_memory_create(m, l, e, DNNL_MEMORY_NONE);
-}
-static dnnl_status_t matmul_describe(dnnl_primitive_desc_t *pd, dnnl_engine_t e,
-                                     const layout *a, const layout *b, const layout *bias,
-                                     const layout *c, dnnl_primitive_attr_t attributes) {
-    dnnl_matmul_desc_t matmul;
-    const dnnl_status_t status = dnnl_matmul_desc_init(&matmul, a, b, bias, c);
-    if (status != dnnl_success)
-        return status;
-    return dnnl_primitive_desc_create(pd, &matmul, attributes, e, NULL);
-}
-static dnnl_status_t append_sum(dnnl_post_ops_t ops) {
-    return dnnl_post_ops_append_sum(ops, 1);
-}
-#endif
-
-#define TRY_DNNL(call)                          \
-    do {                                        \
-        dnnl_status_t try_dnnl_status = (call); \
-        if (try_dnnl_status != dnnl_success)    \
-            return try_dnnl_status;             \
-    } while (0)
-
-/* ---- Making products. ---- */
-
-struct layouts {
-    layout a, b, c, bias;
-};
-
-/* A row-major matrix of `rows` x `columns`, or one stored as its transpose. */
-static dnnl_status_t layout_matrix(layout *l, int64_t rows, int64_t columns,
-                                   bool transposed) {
-    const dnnl_dims_t dims = {rows, columns};
-    const dnnl_dims_t strides = {transposed ? 1 : columns, transposed ? rows : 1};
-    return layout_make(l, dims, strides);
-}
-
-static dnnl_status_t layouts_make(struct layouts *l, struct shape s) {
-    const bool forward = s.kind == FORWARD || s.kind == FORWARD_BIAS;
-    TRY_DNNL(layout_matrix(&l->a, s.m, s.k, s.kind == WEIGHT_GRADIENT_ADD));
-    TRY_DNNL(layout_matrix(&l->b, s.k, s.n, forward));
-    TRY_DNNL(layout_matrix(&l->c, s.m, s.n, false));
-    return layout_matrix(&l->bias, 1, s.n, false);
-}
-
-static dnnl_status_t attributes_make(dnnl_primitive_attr_t *attributes, enum kind kind) {
-    dnnl_post_ops_t ops;
-    TRY_DNNL(dnnl_primitive_attr_create(attributes));
-    if (kind != WEIGHT_GRADIENT_ADD)
-        return dnnl_success;
-    TRY_DNNL(dnnl_post_ops_create(&ops));
-    dnnl_status_t status = append_sum(ops);
-    if (status == dnnl_success)
-        status = dnnl_primitive_attr_set_post_ops(*attributes, ops);
-    dnnl_post_ops_destroy(ops);
-    return status;
-}
-
-static dnnl_status_t primitive_make(struct product *p, const struct layouts *l,
-                                    dnnl_engine_t engine) {
-    dnnl_primitive_attr_t attributes = NULL;
-    dnnl_primitive_desc_t description = NULL;
-    const layout *bias = p->shape.kind == FORWARD_BIAS ? &l->bias : NULL;
-    dnnl_status_t status = attributes_make(&attributes, p->shape.kind);
-    if (status == dnnl_success)
-        status =
-            matmul_describe(&description, engine, &l->a, &l->b, bias, &l->c, attributes);
-    if (status == dnnl_success)
-        status = dnnl_primitive_create(&p->primitive, description);
-    if (description)
-        dnnl_primitive_desc_destroy(description);
-    if (attributes)
-        dnnl_primitive_attr_destroy(attributes);
-    return status;
-}
-
-static dnnl_status_t memories_make(struct product *p, const struct layouts *l,
-                                   dnnl_engine_t engine) {
-    TRY_DNNL(memory_make(&p->a, &l->a, engine));
-    TRY_DNNL(memory_make(&p->b, &l->b, engine));
-    TRY_DNNL(memory_make(&p->c, &l->c, engine));
-    return memory_make(&p->bias, &l->bias, engine);
-}
-
-static void product_free(struct product *p) {
-    const dnnl_memory_t memories[] = {p->a, p->b, p->c, p->bias};
-    for (size_t i = 0; i < sizeof memories / sizeof *memories; i++)
-        if (memories[i])
-            dnnl_memory_destroy(memories[i]);
-    if (p->primitive)
-        dnnl_primitive_destroy(p->primitive);
-    *p = (struct product){0};
-}
-
-static dnnl_status_t product_make(struct product *p, struct shape shape,
-                                  dnnl_engine_t engine) {
-    struct layouts l = {0};
-    *p = (struct product){.shape = shape};
-    dnnl_status_t status = layouts_make(&l, shape);
-    if (status == dnnl_success)
-        status = primitive_make(p, &l, engine);
-    if (status == dnnl_success)
-        status = memories_make(p, &l, engine);
-    layout_free(&l.a);
-    layout_free(&l.b);
-    layout_free(&l.c);
-    layout_free(&l.bias);
-    if (status != dnnl_success)
-        product_free(p);
-    return status;
-}
-
-/* ---- Finding and running them. ---- */
-
-static bool same_shape(struct shape a, struct shape b) {
-    return a.kind == b.kind && a.m == b.m && a.n == b.n && a.k == b.k;
-}
-
-static struct product *cache_set(struct device *d, struct shape s) {
+static struct product *cache_set(struct device *d, struct product_shape s) {
     const uint64_t mixed =
         ((uint64_t)s.m * 0x9E3779B97F4A7C15 + (uint64_t)s.n) * 0xC2B2AE3D27D4EB4F +
-        (uint64_t)s.k * 4 + (uint64_t)s.kind;
+        (uint64_t)s.k * 64 + (uint64_t)s.kind * 8 + (uint64_t)s.in * 4 +
+        (uint64_t)s.out * 2 + s.is_packed;
     return d->cache[(mixed * 0x9E3779B97F4A7C15) >> 32 & (SETS - 1)];
 }
 
-static void fail(struct device *d, const char *what, struct shape s,
+static void fail(struct device *d, const char *what, struct product_shape s,
                  dnnl_status_t status) {
     if (d->failure.status == OK)
         error_set(&d->failure, status == dnnl_out_of_memory ? ERR_MEMORY : ERR_FAILED,
@@ -211,10 +50,10 @@ static void fail(struct device *d, const char *what, struct shape s,
 }
 
 /* The product of this shape, made when it is not there. NULL after a failure. */
-static struct product *find(struct device *d, struct shape s) {
+static struct product *find(struct device *d, struct product_shape s) {
     struct product *set = cache_set(d, s), *oldest = set;
     for (int way = 0; way < WAYS; way++) {
-        if (set[way].last_used && same_shape(set[way].shape, s)) {
+        if (set[way].last_used && product_is_same(set[way].shape, s)) {
             set[way].last_used = ++d->clock;
             return &set[way];
         }
@@ -231,48 +70,103 @@ static struct product *find(struct device *d, struct shape s) {
     return oldest;
 }
 
-static void run(struct device *d, struct shape s, const void *a, const void *b, void *c,
-                const float *bias) {
-    struct product *p = find(d, s);
+static void run(struct device *d, struct product_shape s, const void *a, const void *b,
+                void *c, const float *bias) {
+    struct product *p = s.m > 0 && s.k > 0 ? find(d, s) : NULL;
     if (!p)
         return;
-    /* oneDNN takes all data by plain pointers; only C is written. */
-    dnnl_memory_set_data_handle(p->a, (void *)a);
-    dnnl_memory_set_data_handle(p->b, (void *)b);
-    dnnl_memory_set_data_handle(p->c, c);
-    dnnl_memory_set_data_handle(p->bias, (void *)bias);
-    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, p->a},
-                                         {DNNL_ARG_WEIGHTS, p->b},
-                                         {DNNL_ARG_DST, p->c},
-                                         {DNNL_ARG_BIAS, p->bias}};
-    dnnl_status_t status =
-        dnnl_primitive_execute(p->primitive, d->stream, bias ? 4 : 3, arguments);
-    if (status == dnnl_success)
-        status = dnnl_stream_wait(d->stream);
+    const dnnl_status_t status = product_run(p, d->stream, a, b, c, bias);
     if (status != dnnl_success)
         fail(d, "run", s, status);
 }
 
+/* ---- Weights in blocks. ---- */
+
+static size_t most_bytes(enum dtype dtype, int64_t rows, int64_t columns) {
+    const size_t a = pack_bytes(dtype, rows, columns),
+                 b = pack_bytes(dtype, columns, rows);
+    return a > b ? a : b;
+}
+
+void device_reserve(struct device *d, int64_t rows, int64_t columns) {
+    if (d->dtype == DTYPE_F32 && !d->packs_f32)
+        return;
+    const size_t bytes = most_bytes(d->dtype, rows, columns);
+    if (bytes <= d->packed_bytes)
+        return;
+    free(d->packed);
+    d->packed = aligned_alloc(64, bytes);
+    d->packed_bytes = d->packed ? bytes : 0;
+    if (!d->packed && d->failure.status == OK)
+        error_set(&d->failure, ERR_MEMORY, "out of memory for %lld x %lld weights",
+                  (long long)rows, (long long)columns);
+}
+
+/* From how many rows on an f32 product gains more than the copy costs. */
+enum { FORWARD_ROWS = 2048, GRADIENT_ROWS = 256 };
+
+/* Is the copy to be made? In f32 where there is room and it pays. */
+static bool should_pack(struct device *d, enum dtype dtype, int64_t rows,
+                        int64_t least_rows, struct tensor weight) {
+    const bool fits = most_bytes(dtype, weight.rows, weight.columns) <= d->packed_bytes;
+    assert(fits || dtype == DTYPE_F32 || d->failure.status != OK);
+    return fits && (dtype == DTYPE_BF16 || (d->packs_f32 && rows >= least_rows));
+}
+
+/* ---- Products. ---- */
+
 void device_product(struct device *d, struct tensor y, struct tensor x,
                     struct tensor weight, const float *bias) {
-    const struct shape shape = {bias ? FORWARD_BIAS : FORWARD, x.rows, weight.rows,
-                                x.columns};
-    if (x.rows > 0)
-        run(d, shape, x.data, weight.data, y.data, bias);
+    const bool pack = should_pack(d, x.dtype, x.rows, FORWARD_ROWS, weight);
+    const struct product_shape shape = {
+        .kind = bias ? PRODUCT_FORWARD_BIAS : PRODUCT_FORWARD,
+        .m = x.rows,
+        .n = weight.rows,
+        .k = x.columns,
+        .in = x.dtype,
+        .out = y.dtype,
+        .is_packed = pack};
+    if (pack)
+        pack_transposed(d->packed, x.dtype, weight.data, weight.columns, weight.rows,
+                        d->team.threads);
+    run(d, shape, x.data, pack ? d->packed : weight.data, y.data, bias);
+}
+
+static void product_input(struct device *d, enum product_kind kind, struct tensor dx,
+                          struct tensor dy, struct tensor weight) {
+    const bool pack = should_pack(d, dy.dtype, dy.rows, GRADIENT_ROWS, weight);
+    const struct product_shape shape = {.kind = kind,
+                                        .m = dy.rows,
+                                        .n = weight.columns,
+                                        .k = dy.columns,
+                                        .in = dy.dtype,
+                                        .out = dx.dtype,
+                                        .is_packed = pack};
+    if (pack)
+        pack_plain(d->packed, dy.dtype, weight.data, weight.rows, weight.columns,
+                   d->team.threads);
+    run(d, shape, dy.data, pack ? d->packed : weight.data, dx.data, NULL);
 }
 
 void device_product_input(struct device *d, struct tensor dx, struct tensor dy,
                           struct tensor weight) {
-    const struct shape shape = {INPUT_GRADIENT, dy.rows, weight.columns, dy.columns};
-    if (dy.rows > 0)
-        run(d, shape, dy.data, weight.data, dx.data, NULL);
+    product_input(d, PRODUCT_INPUT_GRADIENT, dx, dy, weight);
+}
+
+void device_product_input_add(struct device *d, struct tensor dx, struct tensor dy,
+                              struct tensor weight) {
+    product_input(d, PRODUCT_INPUT_GRADIENT_ADD, dx, dy, weight);
 }
 
 void device_product_weight(struct device *d, struct tensor dweight, struct tensor dy,
                            struct tensor x) {
-    const struct shape shape = {WEIGHT_GRADIENT_ADD, dy.columns, x.columns, x.rows};
-    if (x.rows > 0)
-        run(d, shape, dy.data, x.data, dweight.data, NULL);
+    const struct product_shape shape = {.kind = PRODUCT_WEIGHT_GRADIENT_ADD,
+                                        .m = dy.columns,
+                                        .n = x.columns,
+                                        .k = x.rows,
+                                        .in = x.dtype,
+                                        .out = DTYPE_F32};
+    run(d, shape, dy.data, x.data, dweight.data, NULL);
 }
 
 /* ---- Opening. ---- */
@@ -323,20 +217,20 @@ static enum status probe(struct device *d, struct error *err) {
         return error_set(err, ERR_FAILED,
                          "oneDNN leaves a product unfinished with %d threads here; try "
                          "--threads 1",
-                         d->threads);
+                         d->team.threads);
     return OK;
 }
 
 static void set_threads(struct device *d, int threads, const struct notices *notices) {
     const int wanted = threads > 0 ? threads : cpus_usable();
     omp_set_dynamic(0);
-    d->threads = team_of(wanted);
-    if (d->threads < wanted)
+    d->team.threads = team_of(wanted);
+    if (d->team.threads < wanted)
         notice(notices,
                "OpenMP grants %d of %d threads (see OMP_THREAD_LIMIT); going on "
                "with %d",
-               d->threads, wanted, d->threads);
-    omp_set_num_threads(d->threads);
+               d->team.threads, wanted, d->team.threads);
+    omp_set_num_threads(d->team.threads);
 }
 
 struct isa_name {
@@ -355,12 +249,14 @@ static const struct isa_name isa_names[] = {
 
 static void describe(struct device *d) {
     const dnnl_version_t *v = dnnl_version();
+    const int threads = d->team.threads;
     const char *isa = "other";
     for (size_t i = 0; i < sizeof isa_names / sizeof *isa_names; i++)
         if ((unsigned)dnnl_get_effective_cpu_isa() == isa_names[i].isa)
             isa = isa_names[i].name;
-    snprintf(d->description, sizeof d->description, "oneDNN %d.%d.%d, %s, %d thread%s",
-             v->major, v->minor, v->patch, isa, d->threads, d->threads == 1 ? "" : "s");
+    snprintf(d->description, sizeof d->description,
+             "oneDNN %d.%d.%d, %s, %s, %d thread%s", v->major, v->minor, v->patch, isa,
+             dtype_name(d->dtype), threads, threads == 1 ? "" : "s");
 }
 
 enum status device_open(struct device **out, int threads, const struct notices *notices,
@@ -383,16 +279,49 @@ enum status device_open(struct device **out, int threads, const struct notices *
         device_close(d);
         return result;
     }
+    d->packs_f32 = product_can_pack(DTYPE_F32, d->engine);
     describe(d);
     *out = d;
     return OK;
 }
 
-int device_threads(const struct device *d) { return d->threads; }
+int device_threads(const struct device *d) { return d->team.threads; }
+
+struct team *device_team(struct device *d) {
+    return &d->team;
+}
+
+bool device_has_bf16(const struct device *d) {
+    const unsigned needed = dnnl_cpu_isa_avx512_core_bf16;
+    return bf16_is_native() &&
+           ((unsigned)dnnl_get_effective_cpu_isa() & needed) == needed &&
+           product_can_pack(DTYPE_BF16, d->engine);
+}
+
+enum status device_set_dtype(struct device *d, enum dtype dtype, struct error *err) {
+    if (dtype == DTYPE_BF16 && !device_has_bf16(d))
+        return error_set(err, ERR_USAGE,
+                         "--dtype bf16: this processor has no products of bf16 (%s)",
+                         d->description);
+    d->dtype = dtype;
+    describe(d);
+    return OK;
+}
+
+enum dtype device_dtype(const struct device *d) { return d->dtype; }
+
+enum status device_set_dtype_named(struct device *d, const char *word,
+                                   struct error *err) {
+    const bool automatic = strcmp(word, "auto") == 0;
+    const bool bf16 = automatic ? device_has_bf16(d) : strcmp(word, "bf16") == 0;
+    return device_set_dtype(d, bf16 ? DTYPE_BF16 : DTYPE_F32, err);
+}
 
 const char *device_description(const struct device *d) { return d->description; }
 
 enum status device_check(struct device *d, struct error *err) {
+    if (d->team.failed)
+        return error_set(err, ERR_MEMORY, "out of memory for the threads' scratch");
     if (d->failure.status == OK)
         return OK;
     *err = d->failure;
@@ -406,6 +335,8 @@ void device_close(struct device *d) {
     for (int set = 0; set < SETS; set++)
         for (int way = 0; way < WAYS; way++)
             product_free(&d->cache[set][way]);
+    team_close(&d->team);
+    free(d->packed);
     if (d->stream)
         dnnl_stream_destroy(d->stream);
     if (d->engine)

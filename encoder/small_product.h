@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "encoder/tensor.h"
+
 /* Columns of B and C come in multiples of this: callers pad their scratch. */
 enum { SMALL_PRODUCT_COLUMNS = 16 };
 
@@ -15,20 +17,35 @@ static inline int64_t small_product_round(int64_t columns) {
            SMALL_PRODUCT_COLUMNS;
 }
 
-/* A matrix in memory: element (i, j) is data[i * row + j * column]. */
+/* Operands are words of 4 bytes: a float, or in bf16 a pair of neighbours along the sum's
+ * index k, which the processor multiplies and adds at once. So k counts words; a last
+ * single element's partner must be 0 on both sides. */
+static inline int64_t small_product_words(enum dtype dtype, int64_t count) {
+    return dtype == DTYPE_F32 ? count : (count + 1) / 2;
+}
+
+/* A matrix in memory: word (i, j) is data[i * row + j * column]. */
 struct operand {
-    const float *data;
+    const void *data;
     int64_t row, column;
 };
 
-/* C (m, n) = A (m, k) B (k, n), or C += A B. B and C are row-major with `ldb` and `ldc`
- * floats a row; n is a multiple of SMALL_PRODUCT_COLUMNS. */
-void small_product(int64_t m, int64_t n, int64_t k, struct operand a, const float *b,
-                   int64_t ldb, float *c, int64_t ldc, int add);
+/* C (m, n) = A (m, k) B (k, n), or C += A B; C is of floats. B and C are row-major with
+ * `ldb` words and `ldc` floats a row; n is a multiple of SMALL_PRODUCT_COLUMNS. bf16
+ * needs bf16_is_native(). */
+void small_product(enum dtype dtype, int64_t m, int64_t n, int64_t k, struct operand a,
+                   const void *b, int64_t ldb, float *c, int64_t ldc, int add);
 
-/* to (columns, rows) = from (rows, columns) transposed; rows of `to` are `ld_to` floats
- * apart and zero from `rows` to ld_to. */
-void small_product_transpose(float *to, int64_t ld_to, const float *from, int64_t ld_from,
+/* to (columns, rows) = from (rows, columns) transposed, word by word; rows of `to` are
+ * `ld_to` words apart and zero from `rows` to ld_to. */
+void small_product_transpose(void *to, int64_t ld_to, const void *from, int64_t ld_from,
                              int64_t rows, int64_t columns);
+
+/* to (rows, columns) in words that are pairs along k = rows: B's form of `from` (rows,
+ * columns), whose rows are `ld_from` elements apart. f32 copies; bf16 puts rows 2 i and
+ * 2 i + 1 side by side, 0 after an odd last one. Rows of `to` are `ld_to` words apart and
+ * zero from `columns` on. */
+void small_product_pair(enum dtype dtype, void *to, int64_t ld_to, const void *from,
+                        int64_t ld_from, int64_t rows, int64_t columns);
 
 #endif

@@ -4,10 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "encoder/activation.h"
 #include "encoder/columns.h"
 #include "encoder/encoder.h"
-#include "encoder/head_scale.h"
+#include "encoder/middle.h"
 #include "encoder/rows.h"
 
 /* ---- Declaring. ---- */
@@ -46,7 +45,7 @@ static void declare_norm(const struct declaration *d, struct norm *n, bool on, b
         return;
     snprintf(full, sizeof full, "%s.%s", d->layer, name);
     norm_declare(n, main ? norm_main(a, false) : norm_aux(a), width,
-                 device_threads(d->s->device), d->p, full);
+                 device_team(d->s->device), d->p, full);
 }
 
 /* query, key, value, out, fc1, fc2: `targeted` says whether init_gain reaches it when
@@ -112,6 +111,7 @@ void sublayer_declare(struct sublayer *s, const struct config *config,
     *s = (struct sublayer){.config = config, .device = device, .attention = attention};
     s->dropout_site = (uint32_t)(DROPOUT_SITE_LAYERS + 3 * layer + (attention ? 1 : 2));
     s->adds_bottom = !attention && a->bottom_skip;
+    s->is_last = !attention && layer == config->num_hidden_layers - 1;
     snprintf(d.layer, sizeof d.layer, "%s.encoder.layer.%lld", config_prefix(config),
              (long long)layer);
     declare_norm(&d, &s->pre, a->pre_norm, true, width, d.names->pre);
@@ -125,6 +125,9 @@ void sublayer_declare(struct sublayer *s, const struct config *config,
     declare_scales(&d);
     declare_norm(&d, &s->out, a->out_norm & d.names->site, false, width, d.names->out);
     declare_norm(&d, &s->post, a->post_norm, true, width, d.names->post);
+    device_reserve(device, attention ? 3 * width : core, width);
+    residual_reserve(device_team(device), width);
+    middle_reserve(device_team(device), core);
 }
 
 /* ---- Laying out. ---- */
@@ -140,55 +143,64 @@ static bool scales_after(const struct sublayer *s) {
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 void workspace_layout(struct workspace *w, struct arena *arena,
-                      const struct config *config, int64_t max_rows, bool train) {
+                      const struct config *config, enum dtype dtype, int64_t max_rows,
+                      int64_t max_picked, bool train) {
     const int64_t d = config->hidden_size, f = config->intermediate_size;
-    for (int i = 0; i < 2; i++)
-        w->wide[i] = tensor_take(arena, DTYPE_F32, max_rows, most(d, f));
-    w->branch = tensor_take(arena, DTYPE_F32, max_rows, d);
+    w->wide = tensor_take(arena, dtype, max_rows, most(train ? 3 * d : d, f));
+    w->branch = tensor_take(arena, dtype, max_rows, d);
     if (!train)
         return;
-    w->dwide = tensor_take(arena, DTYPE_F32, max_rows, most(3 * d, f));
-    for (int i = 0; i < 3; i++)
+    w->dcore = tensor_take(arena, dtype, max_rows, d);
+    for (int i = 0; i < 2; i++)
         w->dx[i] = tensor_take(arena, DTYPE_F32, max_rows, d);
-    w->dcore = tensor_take(arena, DTYPE_F32, max_rows, d);
-    w->dpicked = tensor_take(arena, DTYPE_F32, max_rows, d);
+    w->dpicked = tensor_take(arena, DTYPE_F32, max_picked, d);
     if (config->arrangement.bottom_skip)
         w->dbottom = tensor_take(arena, DTYPE_F32, max_rows, d);
-    w->sums = ARENA_TAKE(arena, float, d);
+}
+
+/* A norm over a batch reads f32; its output is an operand of products. */
+static bool reads_f32(const struct norm *n) { return n->kind && !norm_is_by_rows(n); }
+
+/* Is the output read by such a norm: the next sublayer's, or the final one? */
+static bool is_read_as_f32(const struct sublayer *s) {
+    const struct arrangement *a = &s->config->arrangement;
+    return reads_f32(&s->pre) || (s->is_last && a->final_norm && a->norm->buffers);
 }
 
 void sublayer_layout(struct sublayer *s, struct arena *arena, int64_t max_rows_in,
                      int64_t max_rows_out, bool picks) {
     const struct config *c = s->config;
+    const enum dtype dtype = device_dtype(s->device);
     const int64_t d = c->hidden_size;
     norm_layout(&s->pre, arena, max_rows_in);
     norm_layout(&s->mid, arena, max_rows_out);
     norm_layout(&s->out, arena, max_rows_out);
     norm_layout(&s->post, arena, max_rows_out);
     if (s->pre.kind)
-        s->normed = tensor_take(arena, DTYPE_F32, max_rows_in, d);
-    s->hidden = tensor_take(arena, DTYPE_F32, max_rows_in,
+        s->normed = tensor_take(arena, dtype, max_rows_in, d);
+    s->hidden = tensor_take(arena, dtype, max_rows_in,
                             s->attention ? 3 * d : c->intermediate_size);
     if (s->attention) {
-        s->context = tensor_take(arena, DTYPE_F32, max_rows_out, d);
+        s->context = tensor_take(arena, dtype, max_rows_out, d);
         s->lse = ARENA_TAKE(arena, float, max_rows_out * c->num_attention_heads);
     }
     if (picks)
-        s->picked = tensor_take(arena, DTYPE_F32, max_rows_out, d);
+        s->picked = tensor_take(arena, dtype, max_rows_out, d);
     if (picks && s->pre.kind)
-        s->picked_normed = tensor_take(arena, DTYPE_F32, max_rows_out, d);
+        s->picked_normed = tensor_take(arena, dtype, max_rows_out, d);
     if (s->out.kind || scales_after(s))
-        s->z = tensor_take(arena, DTYPE_F32, max_rows_out, d);
+        s->z = tensor_take(arena, dtype, max_rows_out, d);
     if (s->post.kind)
-        s->v = tensor_take(arena, DTYPE_F32, max_rows_out, d);
-    s->y = tensor_take(arena, DTYPE_F32, max_rows_out, d);
+        s->v =
+            tensor_take(arena, reads_f32(&s->post) ? DTYPE_F32 : dtype, max_rows_out, d);
+    s->y = tensor_take(arena, is_read_as_f32(s) ? DTYPE_F32 : dtype, max_rows_out, d);
 }
 
 /* ---- Both directions. ---- */
 
 static int threads_of(const struct sublayer *s) { return device_threads(s->device); }
 
-/* The rows that a norm at the sublayer's input sees, and one after the core. */
+/* The rows that a norm at the sublayer's input sees, and one at its end. */
 static struct norm_rows norm_rows_in(const struct stage *st) {
     return (struct norm_rows){st->tokens_in, st->batch_norms, st->targets};
 }
@@ -198,7 +210,7 @@ static struct norm_rows norm_rows_out(const struct stage *st) {
 
 /* The buffer's first rows as a matrix of its own width. */
 static struct tensor shaped(struct tensor buffer, int64_t rows, int64_t columns) {
-    return tensor_f32(buffer.data, rows, columns);
+    return (struct tensor){buffer.data, buffer.dtype, rows, columns};
 }
 
 /* `count` rows of query, key and value's common matrix, of its values or gradients. */
@@ -208,17 +220,29 @@ static struct tensor in_matrix(const struct sublayer *s, float *data, int64_t fi
     return tensor_f32(data + first * columns, count, columns);
 }
 
+static const struct norm *or_null(const struct norm *n) { return n->kind ? n : NULL; }
+
 static struct residual residual_of(const struct sublayer *s, const struct stage *st) {
     const struct arrangement *a = &s->config->arrangement;
     return (struct residual){
         .alpha = (float)a->resid_alpha,
         .kappa = (float)a->dual_stream,
-        .gain = s->resid_gain ? s->resid_gain->value : NULL,
+        .gain = s->resid_gain,
+        .head_scale = scales_after(s) ? s->head_scale : NULL,
+        .out = or_null(&s->out),
+        .post = norm_is_by_rows(&s->post) ? &s->post : NULL,
         .rate = st->train ? (float)s->config->hidden_dropout_prob : 0,
         .stream = rng_stream(st->seed, RNG_DROPOUT, s->dropout_site, st->step),
         .names = st->attention.queries,
-        .threads = threads_of(s),
+        .team = device_team(s->device),
     };
+}
+
+static struct middle middle_of(const struct sublayer *s) {
+    return (struct middle){.gelu = !s->attention,
+                           .head_scale = scales_before(s) ? s->head_scale : NULL,
+                           .mid = or_null(&s->mid),
+                           .team = device_team(s->device)};
 }
 
 /* Where query, key and value stand in (rows_in, 3 D); with picked rows key and value are
@@ -240,7 +264,8 @@ static struct projections projections_of(const struct sublayer *s, const struct 
         return p;
     }
     p.joint = shaped(buffer, st->rows_in, 2 * d);
-    p.query = tensor_f32(rows_at(p.joint, st->rows_in), st->rows_out, d);
+    p.query =
+        (struct tensor){rows_at(p.joint, st->rows_in), buffer.dtype, st->rows_out, d};
     p.heads.q = heads_view(p.query, 0);
     p.heads.k = heads_view(p.joint, 0);
     p.heads.v = heads_view(p.joint, d);
@@ -253,32 +278,6 @@ static float probs_rate(const struct sublayer *s, const struct stage *st) {
 
 static struct rng probs_stream(const struct sublayer *s, const struct stage *st) {
     return rng_stream(st->seed, RNG_DROPOUT, s->dropout_site - 1, st->step);
-}
-
-/* From the core's output to the output matrix's input: head scale into wide[0], norm into
- * wide[1]. The feed-forward's core stands in wide[0] itself. */
-static struct tensor finish_core(const struct sublayer *s, const struct stage *st,
-                                 const struct workspace *w, struct tensor core) {
-    struct tensor c = core;
-    if (scales_before(s)) {
-        c = shaped(w->wide[0], core.rows, core.columns);
-        head_scale_forward(s->head_scale, c, core, threads_of(s));
-    }
-    if (!s->mid.kind)
-        return c;
-    const struct tensor normed = shaped(w->wide[1], core.rows, core.columns);
-    norm_forward(&s->mid, normed, c, norm_rows_out(st));
-    return normed;
-}
-
-/* What out_norm reads: z, scaled by head. */
-static struct tensor scaled_branch(const struct sublayer *s, const struct workspace *w,
-                                   struct tensor z) {
-    if (!scales_after(s))
-        return z;
-    const struct tensor scaled = tensor_head(w->branch, z.rows);
-    head_scale_forward(s->head_scale, scaled, z, threads_of(s));
-    return scaled;
 }
 
 /* ---- Forward. ---- */
@@ -306,14 +305,23 @@ static struct tensor attention_core(struct sublayer *s, const struct stage *st,
 }
 
 static struct tensor feed_forward_core(struct sublayer *s, const struct stage *st,
-                                       const struct workspace *w, struct tensor u) {
+                                       struct tensor u) {
     const int64_t f = s->config->intermediate_size;
     const struct tensor hidden = tensor_head(s->hidden, st->rows_in);
-    const struct tensor activated = shaped(w->wide[0], st->rows_in, f);
     device_product(s->device, hidden, u, in_matrix(s, s->in_weight->value, 0, f),
                    s->in_bias->value);
-    activation_gelu_forward(activated, hidden, threads_of(s));
-    return activated;
+    return hidden;
+}
+
+/* What the output matrix reads: the core itself, or in w->wide what follows from it. */
+static struct tensor finished_core(const struct sublayer *s, const struct workspace *w,
+                                   struct tensor core) {
+    const struct middle middle = middle_of(s);
+    if (middle_is_identity(&middle))
+        return core;
+    const struct tensor c = shaped(w->wide, core.rows, core.columns);
+    middle_forward(&middle, c, core);
+    return c;
 }
 
 /* The rows of x that the output has. */
@@ -329,8 +337,7 @@ static struct tensor picked_rows(struct sublayer *s, const struct stage *st,
 void sublayer_forward(struct sublayer *s, const struct stage *stage,
                       const struct workspace *w, struct streams *io) {
     const struct residual residual = residual_of(s, stage);
-    const struct tensor kept = s->z.data ? s->z : w->branch;
-    const struct tensor z = tensor_head(kept, stage->rows_out);
+    const struct tensor z = tensor_head(s->z.data ? s->z : w->branch, stage->rows_out);
     const struct tensor y = tensor_head(s->y, stage->rows_out);
     const struct tensor v = s->post.kind ? tensor_head(s->v, stage->rows_out) : y;
     struct tensor u = s->x = io->x;
@@ -342,29 +349,22 @@ void sublayer_forward(struct sublayer *s, const struct stage *stage,
         norm_forward(&s->pre, u, s->x, norm_rows_in(stage));
     }
     const struct tensor core =
-        s->attention ? attention_core(s, stage, u) : feed_forward_core(s, stage, w, u);
-    linear_forward(&s->output, z, finish_core(s, stage, w, core));
-    struct tensor branch = scaled_branch(s, w, z);
-    if (s->out.kind) {
-        norm_forward(&s->out, tensor_head(w->branch, stage->rows_out), branch,
-                     norm_rows_out(stage));
-        branch = tensor_head(w->branch, stage->rows_out);
-    }
-    residual_forward(&residual, v, s->skip, branch,
+        s->attention ? attention_core(s, stage, u) : feed_forward_core(s, stage, u);
+    linear_forward(&s->output, z, finished_core(s, w, core));
+    residual_forward(&residual, y, v, s->skip, z,
                      s->adds_bottom ? io->bottom : (struct tensor){0}, io->second);
-    if (s->post.kind)
+    if (s->post.kind && !residual.post)
         norm_forward(&s->post, y, v, norm_rows_out(stage));
     io->x = y;
 }
 
 /* ---- Backward. ---- */
 
-/* From the gradient of (part of) the core's projections to weights and input. */
+/* From the gradient of (part of) the core's projections to weight and input. */
 static void in_backward(const struct sublayer *s, struct tensor dx, struct tensor dy,
                         struct tensor x, int64_t first) {
     device_product_weight(s->device,
                           in_matrix(s, s->in_weight->gradient, first, dy.columns), dy, x);
-    columns_sum(s->in_bias->gradient + first, dy, threads_of(s));
     device_product_input(s->device, dx, dy,
                          in_matrix(s, s->in_weight->value, first, dy.columns));
 }
@@ -373,17 +373,26 @@ static void in_backward(const struct sublayer *s, struct tensor dx, struct tenso
 static struct tensor attention_output_backward(struct sublayer *s, const struct stage *st,
                                                const struct workspace *w,
                                                struct tensor dz) {
+    const struct middle middle = middle_of(s);
     const struct tensor context = tensor_head(s->context, st->rows_out);
     const struct tensor dcore = tensor_head(w->dcore, st->rows_out);
-    linear_backward(&s->output, dcore, dz, finish_core(s, st, w, context));
-    if (s->mid.kind)
-        norm_backward(&s->mid, dcore, dcore,
-                      scales_before(s) ? shaped(w->wide[0], context.rows, context.columns)
-                                       : context,
-                      norm_rows_out(st));
-    if (scales_before(s))
-        head_scale_backward(s->head_scale, dcore, context, w->sums, threads_of(s));
+    struct tensor c = context;
+    linear_backward_input(&s->output, dcore, dz);
+    if (!middle_is_identity(&middle)) {
+        c = shaped(w->wide, st->rows_out, context.columns);
+        middle_backward(&middle, dcore, c, context, NULL);
+    }
+    linear_backward_weight(&s->output, dz, c);
     return dcore;
+}
+
+/* Rows of projections beyond the real ones are nobody's keys or queries: no gradient. */
+static void projection_backward(const struct sublayer *s, struct tensor dx,
+                                struct tensor dy, struct tensor x, int64_t first,
+                                int64_t tokens) {
+    rows_clear(dy, tokens);
+    columns_sum(s->in_bias->gradient + first, dy, threads_of(s));
+    in_backward(s, dx, dy, x, first);
 }
 
 static void attention_core_backward(struct sublayer *s, const struct stage *st,
@@ -391,94 +400,65 @@ static void attention_core_backward(struct sublayer *s, const struct stage *st,
                                     struct tensor dz, struct tensor u) {
     const struct tensor dcore = attention_output_backward(s, st, w, dz);
     const struct projections p = projections_of(s, st, s->hidden);
-    const struct projections d = projections_of(s, st, w->dwide);
+    const struct projections d = projections_of(s, st, w->wide);
     attention_backward(s->attention, st->attention, p.heads, probs_rate(s, st),
-                       probs_stream(s, st), tensor_head(s->context, st->rows_out), s->lse,
-                       dcore, d.heads);
-    rows_clear(d.joint, st->tokens_in);
+                       probs_stream(s, st), s->lse, dcore, d.heads);
     if (!st->pick) {
-        in_backward(s, du, d.joint, u, 0);
+        projection_backward(s, du, d.joint, u, 0, st->tokens_in);
         return;
     }
     const struct tensor picked =
         s->pre.kind ? tensor_head(s->picked_normed, st->rows_out) : s->skip;
     const struct tensor dpicked = tensor_head(w->dpicked, st->rows_out);
-    rows_clear(d.query, st->tokens_out);
-    in_backward(s, du, d.joint, u, s->config->hidden_size);
-    in_backward(s, dpicked, d.query, picked, 0);
+    projection_backward(s, du, d.joint, u, s->config->hidden_size, st->tokens_in);
+    projection_backward(s, dpicked, d.query, picked, 0, st->tokens_out);
     rows_scatter(du, dpicked, st->pick, st->tokens_out, threads_of(s));
 }
 
+/* fc1's output becomes c again where it stands: it is not needed after. */
 static void feed_forward_core_backward(struct sublayer *s, const struct stage *st,
                                        const struct workspace *w, struct tensor du,
                                        struct tensor dz, struct tensor u) {
-    const int64_t f = s->config->intermediate_size;
+    const struct middle middle = middle_of(s);
     const struct tensor hidden = tensor_head(s->hidden, st->rows_in);
-    const struct tensor dhidden = shaped(w->dwide, st->rows_in, f);
+    const struct tensor dhidden = shaped(w->wide, st->rows_in, hidden.columns);
     linear_backward_input(&s->output, dhidden, dz);
-    if (s->mid.kind) {
-        const struct tensor activated = shaped(w->wide[0], st->rows_in, f);
-        activation_gelu_forward(activated, hidden, threads_of(s));
-        linear_backward_weight(&s->output, dz, finish_core(s, st, w, activated));
-        norm_backward(&s->mid, dhidden, dhidden, activated, norm_rows_out(st));
-        activation_gelu_backward(dhidden, dhidden, hidden, threads_of(s));
-    } else {
-        activation_gelu_backward_rebuild(dhidden, dhidden, hidden, threads_of(s));
-        linear_backward_weight(&s->output, dz, hidden);
-    }
+    middle_backward(&middle, dhidden, hidden, hidden, s->in_bias->gradient);
+    linear_backward_weight(&s->output, dz, hidden);
     in_backward(s, du, dhidden, u, 0);
 }
 
-/* dlam = alpha sum dv x. */
-static void gain_backward(const struct sublayer *s, const struct workspace *w,
-                          struct tensor dv) {
-    const float alpha = (float)s->config->arrangement.resid_alpha;
-    memset(w->sums, 0, (size_t)dv.columns * sizeof *w->sums);
-    columns_dot(w->sums, dv, s->skip, threads_of(s));
-    for (int64_t c = 0; c < dv.columns; c++)
-        s->resid_gain->gradient[c] += alpha * w->sums[c];
-}
-
-/* dz in front of dropout, out_norm and head scale. */
-static void branch_backward(const struct sublayer *s, const struct stage *st,
-                            const struct workspace *w, const struct residual *residual,
-                            struct tensor dz, struct tensor dv, struct tensor dsecond) {
-    const struct tensor z = tensor_head(s->z, dz.rows);
-    residual_branch_backward(residual, dz, dv, dsecond);
-    if (s->out.kind)
-        norm_backward(&s->out, dz, dz, scaled_branch(s, w, z), norm_rows_out(st));
-    if (scales_after(s))
-        head_scale_backward(s->head_scale, dz, z, w->sums, threads_of(s));
+/* From the output's gradient in dv to the branch's, dz; dv becomes that of v. */
+static void end_backward(const struct sublayer *s, const struct stage *stage,
+                         const struct residual *residual, struct tensor dv,
+                         struct tensor dz, struct tensor dsecond, struct tensor dbottom) {
+    const struct tensor v = tensor_head(s->v, stage->rows_out);
+    if (s->post.kind && !residual->post)
+        norm_backward(&s->post, dv, dv, v, norm_rows_out(stage));
+    residual_branch_backward(residual, dv, dz, v, s->skip,
+                             tensor_head(s->z, stage->rows_out), dsecond, dbottom,
+                             s->output.bias->gradient);
 }
 
 void sublayer_backward(struct sublayer *s, const struct stage *stage,
                        const struct workspace *w, struct streams *d, int *turn) {
     const struct residual residual = residual_of(s, stage);
-    const int next = (*turn + 1) % 3, last = (*turn + 2) % 3;
-    const struct tensor dz = tensor_head(w->dx[last], stage->rows_out);
-    const struct tensor du = tensor_head(w->dx[last], stage->rows_in); /* after dz */
+    const struct tensor dv = d->x, dz = tensor_head(w->branch, stage->rows_out);
+    const struct tensor du = tensor_head(w->dx[!*turn], stage->rows_in);
     const struct tensor u = s->pre.kind ? tensor_head(s->normed, stage->rows_in) : s->x;
-    struct tensor dv = d->x;
-    if (s->post.kind) {
-        dv = tensor_head(w->dx[next], stage->rows_out);
-        norm_backward(&s->post, dv, d->x, tensor_head(s->v, stage->rows_out),
-                      norm_rows_out(stage));
-    }
-    if (s->resid_gain)
-        gain_backward(s, w, dv);
-    if (s->adds_bottom) {
+    const struct norm *pre = norm_is_by_rows(&s->pre) ? &s->pre : NULL;
+    if (s->adds_bottom)
         d->bottom = tensor_head(w->dbottom, stage->rows_out);
-        rows_copy(d->bottom, dv, stage->rows_out);
-    }
-    branch_backward(s, stage, w, &residual, dz, dv, d->second);
+    end_backward(s, stage, &residual, dv, dz, d->second,
+                 s->adds_bottom ? d->bottom : (struct tensor){0});
     if (s->attention)
         attention_core_backward(s, stage, w, du, dz, u);
     else
         feed_forward_core_backward(s, stage, w, du, dz, u);
-    if (s->pre.kind)
+    if (s->pre.kind && !pre)
         norm_backward(&s->pre, du, du, s->x, norm_rows_in(stage));
-    residual_skip_backward(&residual, du, tensor_head(dv, stage->tokens_out),
+    residual_skip_backward(&residual, pre, du, s->x, tensor_head(dv, stage->tokens_out),
                            s->attention ? d->bottom : (struct tensor){0}, stage->pick);
     d->x = du;
-    *turn = last;
+    *turn = !*turn;
 }

@@ -36,23 +36,23 @@ struct stage {
     double targets;      /* in the summed loss */
 };
 
-/* What flows through the stack, and its gradients the other way. */
+/* What flows through the stack, and its gradients the other way, which are f32, as is
+ * `second` both ways. */
 struct streams {
     struct tensor x;
     struct tensor second; /* ResiDual's, no data when off */
     struct tensor bottom; /* x at the layer's entry; its gradient */
 };
 
-/* Buffers that all sublayers share. Those of gradients exist in training only. */
+/* Buffers that all sublayers share, of the device's type where nothing else is said.
+ * Those of gradients exist in training only. */
 struct workspace {
-    struct tensor wide[2]; /* (N, max(D, F)): a core's output, its normalised form */
-    struct tensor branch;  /* (N, D): z where it is not kept */
-    struct tensor dwide;   /* (N, max(3 D, F)) */
-    struct tensor dx[3];   /* (N, D): the gradient's buffers, used in turn */
+    struct tensor wide;    /* (N, max(3 D, F)): what stands between two matrices */
+    struct tensor branch;  /* (N, D): z where it is not kept; its gradient */
     struct tensor dcore;   /* (N, D): of attention's context */
-    struct tensor dpicked; /* (N, D): of picked queries' input */
-    struct tensor dbottom; /* (N, D) */
-    float *sums;           /* D */
+    struct tensor dx[2];   /* (N, D) f32: the stream's gradient, used in turn */
+    struct tensor dpicked; /* (R, D) f32: of picked queries' input */
+    struct tensor dbottom; /* (N, D) f32 */
 };
 
 struct sublayer {
@@ -64,7 +64,7 @@ struct sublayer {
     struct parameter *in_weight, *in_bias; /* query, key, value in a row; or fc1 */
     struct linear output;
     uint32_t dropout_site; /* attention's probabilities use the one before */
-    bool adds_bottom;
+    bool adds_bottom, is_last;
     /* Kept for backward. */
     struct tensor x, skip; /* views: the input, and its picked rows */
     struct tensor normed;  /* u */
@@ -76,7 +76,8 @@ struct sublayer {
 };
 
 void workspace_layout(struct workspace *w, struct arena *arena,
-                      const struct config *config, int64_t max_rows, bool train);
+                      const struct config *config, enum dtype dtype, int64_t max_rows,
+                      int64_t max_picked, bool train);
 
 /* Declares the parameters of `layer`'s attention (attention not NULL) or feed-forward. */
 void sublayer_declare(struct sublayer *s, const struct config *config,

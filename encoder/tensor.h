@@ -19,6 +19,9 @@ struct tensor {
 };
 
 static inline size_t dtype_bytes(enum dtype dtype) { return dtype == DTYPE_F32 ? 4 : 2; }
+static inline const char *dtype_name(enum dtype dtype) {
+    return dtype == DTYPE_F32 ? "f32" : "bf16";
+}
 
 static inline struct tensor tensor_take(struct arena *arena, enum dtype dtype,
                                         int64_t rows, int64_t columns) {

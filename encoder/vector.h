@@ -19,6 +19,14 @@
 #define HOT
 #endif
 
+/* Functions with intrinsics for bf16 products, to be called after bf16_is_native(). */
+#if defined __x86_64__ && defined __GNUC__ && __GNUC__ >= 12
+#define VECTOR_BF16 1
+#define VECTOR_TARGET_BF16 __attribute__((target("arch=x86-64-v4,avx512bf16")))
+#else
+#define VECTOR_BF16 0
+#endif
+
 /* e^x to 1e-7 relative; 0 below -87.3 (no denormals), infinite above 88.7, NaN for NaN.
  * x = n ln 2 + r with |r| <= ln 2 / 2 (ln 2 in two parts), then a polynomial in r. */
 static inline float vector_exp(float x) {

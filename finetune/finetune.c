@@ -141,7 +141,7 @@ static void make_fingerprint(struct job *j) {
              "finetune %s: train %lld rows %08x, weights %08x, %s, batch %lld x %lld, "
              "steps %lld, %s, warmup %lld, learning rate %.9g, adam %.9g %.9g %.9g, "
              "weight decay "
-             "%.9g, clip %.9g, dropout %.9g %.9g %.9g, seed %lld, norm statistics %s",
+             "%.9g, clip %.9g, dropout %.9g %.9g %.9g, seed %lld, norm statistics %s, %s",
              j->task->name, (long long)j->train.input.count, rows_checksum(&j->train),
              weights, j->classifier.config.arch,
              (long long)o->per_device_train_batch_size,
@@ -149,7 +149,8 @@ static void make_fingerprint(struct job *j) {
              o->lr_scheduler_type, (long long)o->warmup_steps, o->learning_rate,
              o->adam_beta1, o->adam_beta2, o->adam_epsilon, o->weight_decay,
              o->max_grad_norm, o->hidden_dropout_prob, o->attention_probs_dropout_prob,
-             o->classifier_dropout, (long long)o->seed, o->norm_statistics);
+             o->classifier_dropout, (long long)o->seed, o->norm_statistics,
+             dtype_name(device_dtype(j->classifier.device)));
 }
 
 static bool freezes(const struct finetune_options *o) {
@@ -278,6 +279,7 @@ static void take_results(const struct job *j, const struct trainer_result *train
 static enum status prepare(struct job *j, struct device *device, struct error *err) {
     const struct trainer_options output = trainer_options(&j->options);
     TRY(trainer_check_output(&output, err));
+    TRY(device_set_dtype_named(device, j->options.dtype, err));
     take_task_defaults(&j->options, j->task);
     TRY(open_model(j, device, err));
     TRY(read_data(j, err));

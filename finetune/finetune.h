@@ -12,7 +12,7 @@
 struct finetune_options {
     struct options_state *state; /* base/options keeps it first */
     const char *model, *task, *data, *output, *resume, *lr_scheduler_type, *progress,
-        *norm_statistics;
+        *norm_statistics, *dtype;
     double learning_rate, num_train_epochs, warmup_ratio, weight_decay, adam_beta1,
         adam_beta2, adam_epsilon, max_grad_norm, classifier_dropout, hidden_dropout_prob,
         attention_probs_dropout_prob;

@@ -79,6 +79,8 @@ const struct option finetune_option_table[] = {
      "use an output folder that is not empty", false},
     {"seed", OPTION_INTEGER, FIELD(seed), "42", 0, 4294967295.0, NULL, run,
      "of the new head, the order of rows and dropout", false},
+    {"dtype", OPTION_CHOICE, FIELD(dtype), "auto", 0, 0, DEVICE_DTYPES, run,
+     DEVICE_DTYPE_HELP, false},
     {"threads", OPTION_INTEGER, FIELD(threads), "0", 0, 4096, NULL, run,
      "threads; 0 = as many as the process may use", false},
     {"progress", OPTION_CHOICE, FIELD(progress), "auto", 0, 0, PROGRESS_WORDS, run,

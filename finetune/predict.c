@@ -18,7 +18,7 @@ enum { GROUP_LINES = 256, BATCH_LINES = 64, BATCH_TOKENS = 2048 };
 
 struct predict_options {
     struct options_state *state;
-    const char *model;
+    const char *model, *dtype;
     int64_t max_seq_length, top_k, threads;
 };
 
@@ -32,6 +32,8 @@ static const struct option options_table[] = {
      false},
     {"top-k", OPTION_INTEGER, FIELD(top_k), NULL, 1, CLASSIFIER_MAX_LABELS, NULL,
      "Output", "labels a line, the most probable first; unset = all", false},
+    {"dtype", OPTION_CHOICE, FIELD(dtype), "f32", 0, 0, DEVICE_DTYPES, "Run",
+     DEVICE_DTYPE_HELP, false},
     {"threads", OPTION_INTEGER, FIELD(threads), "0", 0, 4096, NULL, "Run",
      "threads; 0 = as many as the process may use", false},
     {NULL, OPTION_FLAG, 0, NULL, 0, 0, NULL, NULL, NULL, false},
@@ -221,7 +223,9 @@ static enum status run(const struct predict_options *options, struct option_list
     struct device *device;
     struct predictor p = {.options = options};
     TRY(device_open(&device, (int)options->threads, &notices_stderr, err));
-    enum status status = open_predictor(&p, device, err);
+    enum status status = device_set_dtype_named(device, options->dtype, err);
+    if (status == OK)
+        status = open_predictor(&p, device, err);
     if (status == OK)
         status = predict_files(&p, files, err);
     close_predictor(&p);

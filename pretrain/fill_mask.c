@@ -21,7 +21,7 @@
 
 struct values {
     struct options_state *state; /* base/options keeps it first */
-    const char *model;
+    const char *model, *dtype;
     int64_t top_k, threads;
 };
 
@@ -31,6 +31,8 @@ static const struct option option_table[] = {
      "model directory with an MLM head", true},
     {"top-k", OPTION_INTEGER, FIELD(top_k), "5", 1, 1e6, NULL, "Output",
      "candidates for each <mask>", false},
+    {"dtype", OPTION_CHOICE, FIELD(dtype), "f32", 0, 0, DEVICE_DTYPES, "Run",
+     DEVICE_DTYPE_HELP, false},
     {"threads", OPTION_INTEGER, FIELD(threads), "0", 0, 4096, NULL, "Run",
      "threads; 0 = as many as the process may use", false},
     {0},
@@ -100,6 +102,7 @@ static enum status open_filler(struct filler *f, struct error *err) {
     TRY(masked_lm_check_tokenizer(&config, f->tokenizer, directory, err));
     TRY(check_head(directory, err));
     TRY(device_open(&f->device, (int)f->values->threads, &notices_stderr, err));
+    TRY(device_set_dtype_named(f->device, f->values->dtype, err));
     TRY(masked_lm_open(&f->model, &config, f->device, false, err));
     TRY(checkpoint_read_parameters(directory, &config, &f->model.parameters, 0,
                                    &notices_stderr, err));

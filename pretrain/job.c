@@ -337,8 +337,9 @@ static enum status set_fingerprint(struct job *j, struct error *err) {
         TRY(file_checksum(path, &size, &weights, err));
     }
     snprintf(j->fingerprint, sizeof j->fingerprint,
-             "data %08" PRIx32 ", start %08" PRIx32 ", options %08" PRIx32,
-             file_crc32c(0, data, sizeof data), weights, options);
+             "data %08" PRIx32 ", start %08" PRIx32 ", options %08" PRIx32 ", %s",
+             file_crc32c(0, data, sizeof data), weights, options,
+             dtype_name(device_dtype(j->device)));
     return OK;
 }
 
@@ -380,6 +381,7 @@ static enum status write_results(const struct job *j, const struct trainer_resul
 static enum status run(struct job *j, struct job_result *result, struct error *err) {
     TRY(check_options(j, err));
     TRY(device_open(&j->device, (int)j->o->threads, j->notices, err));
+    TRY(device_set_dtype_named(j->device, j->o->dtype, err));
     TRY(open_corpora(j, err));
     set_steps(j);
     TRY(open_model(j, err));

@@ -5,28 +5,30 @@
  *   dense_out = x W^T + b;  activated = gelu(dense_out);  normed = norm(activated)
  *   logits = normed E^T + bias                                   piece by piece
  *
- * Backward: the loss leaves softmax - onehot in the logits of a piece; its product with E
- * is that piece's dnormed, its product with normed goes to E's gradient at once, so that
- * no logits are kept. Then norm, GELU and dense run back in place over all rows. */
+ * Backward: the decoder gives dnormed, piece by piece; norm, GELU and dense run back over
+ * all rows. The decoder's own two products follow from a piece's logits at once, so that
+ * no logits are kept. */
 #include "pretrain/mlm_head.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "encoder/activation.h"
 #include "encoder/linear.h"
-#include "encoder/loss.h"
+#include "encoder/middle.h"
 #include "encoder/norm.h"
+#include "encoder/rows.h"
+#include "pretrain/decoder.h"
 
 struct mlm_head {
-    struct linear dense, decoder; /* the decoder's weight is the word table */
+    struct linear dense;
     struct norm norm;
-    int threads;
-    int64_t hidden_size, vocab_size, max_rows, logit_rows;
-    /* (max_rows, D): the padded input, dense's output, its GELU, the decoder's input and
-     * its gradient (training only); (logit_rows, V) */
-    struct tensor input, dense_out, activated, normed, dnormed, logits;
+    struct decoder decoder;
+    struct device *device;
+    int64_t hidden_size, max_rows, logit_rows;
+    /* (max_rows, D), of the device's type: the padded input, dense's output, the
+     * decoder's input; and the latter in f32: its values for logits, its gradient */
+    struct tensor input, dense_out, normed, plain;
 };
 
 enum status mlm_head_declare(struct mlm_head **out, const struct config *config,
@@ -38,102 +40,78 @@ enum status mlm_head_declare(struct mlm_head **out, const struct config *config,
     const struct arrangement *a = &config->arrangement;
     const struct parameter_spec dense = {
         .init = PARAMETER_LINEAR, .decay = true, .is_head = true};
-    const struct parameter_spec bias = {.init = PARAMETER_ZERO, .is_head = true};
-    h->threads = device_threads(device);
+    h->device = device;
     h->hidden_size = config->hidden_size;
-    h->vocab_size = config->vocab_size;
     linear_declare(&h->dense, device, parameters, dense, h->hidden_size, h->hidden_size,
                    "lm_head.dense");
     struct norm_spec norm = norm_aux(a);
     norm.is_head = true;
-    norm_declare(&h->norm, norm, h->hidden_size, h->threads, parameters,
+    norm_declare(&h->norm, norm, h->hidden_size, device_team(device), parameters,
                  "lm_head.layer_norm");
-    h->decoder.device = device;
-    h->decoder.weight = word_embeddings;
-    h->decoder.bias = parameters_add(parameters, bias, h->vocab_size, 0, "lm_head.bias");
+    middle_reserve(device_team(device), h->hidden_size);
+    decoder_declare(&h->decoder, device, parameters, word_embeddings);
     *out = h;
-    return OK;
+    return device_check(device, err);
 }
 
 void mlm_head_layout(struct mlm_head *h, struct arena *arena, int64_t max_rows,
                      bool train) {
-    const int64_t fit = MLM_HEAD_LOGIT_BYTES / 4 / h->vocab_size / 16 * 16;
+    const enum dtype dtype = device_dtype(h->device);
+    const int64_t fit = MLM_HEAD_LOGIT_BYTES / 4 / h->decoder.vocab_size / 16 * 16;
     const int64_t rows = tensor_round_rows(max_rows > 0 ? max_rows : 1);
     const int64_t pieces = fit > 16 ? fit : 16;
     h->max_rows = rows;
     h->logit_rows = rows < pieces ? rows : pieces;
-    h->input = tensor_take(arena, DTYPE_F32, rows, h->hidden_size);
-    h->dense_out = tensor_take(arena, DTYPE_F32, rows, h->hidden_size);
-    h->activated = tensor_take(arena, DTYPE_F32, rows, h->hidden_size);
-    h->normed = tensor_take(arena, DTYPE_F32, rows, h->hidden_size);
-    if (train)
-        h->dnormed = tensor_take(arena, DTYPE_F32, rows, h->hidden_size);
-    h->logits = tensor_take(arena, DTYPE_F32, h->logit_rows, h->vocab_size);
+    h->input = tensor_take(arena, dtype, rows, h->hidden_size);
+    h->dense_out = tensor_take(arena, dtype, rows, h->hidden_size);
+    h->normed = tensor_take(arena, dtype, rows, h->hidden_size);
+    h->plain = tensor_take(arena, DTYPE_F32, rows, h->hidden_size);
+    decoder_layout(&h->decoder, arena, h->logit_rows, train);
     norm_layout(&h->norm, arena, rows);
 }
 
 int64_t mlm_head_logit_rows(const struct mlm_head *h) { return h->logit_rows; }
 
-static void clear_rows(struct tensor t, int64_t first) {
-    memset(tensor_floats(t) + first * t.columns, 0,
-           (size_t)((t.rows - first) * t.columns) * sizeof(float));
-}
-
-static void copy_rows(struct tensor to, struct tensor from, int64_t rows) {
-    memcpy(to.data, from.data, (size_t)(rows * to.columns) * sizeof(float));
+static struct middle middle_of(const struct mlm_head *h) {
+    return (struct middle){.gelu = true, .mid = &h->norm, .team = device_team(h->device)};
 }
 
 /* The decoder's input for `hidden`, in h->normed. Returns the rounded number of rows. */
 static int64_t transform(struct mlm_head *h, struct tensor hidden) {
     const int64_t rows = tensor_round_rows(hidden.rows);
+    const struct tensor input = tensor_head(h->input, rows),
+                        dense_out = tensor_head(h->dense_out, rows);
+    const struct middle middle = middle_of(h);
     assert(rows <= h->max_rows && hidden.columns == h->hidden_size);
-    const struct tensor input = tensor_head(h->input, rows);
-    copy_rows(input, hidden, hidden.rows);
-    clear_rows(input, hidden.rows);
-    linear_forward(&h->dense, tensor_head(h->dense_out, rows), input);
-    activation_gelu_forward(tensor_head(h->activated, rows),
-                            tensor_head(h->dense_out, rows), h->threads);
-    norm_forward(&h->norm, tensor_head(h->normed, rows), tensor_head(h->activated, rows),
-                 (struct norm_rows){.real = hidden.rows});
+    rows_copy(input, hidden, hidden.rows);
+    linear_forward(&h->dense, dense_out, input);
+    middle_forward(&middle, tensor_head(h->normed, rows), dense_out);
     return rows;
 }
 
+/* For a few rows: in f32 whatever the model computes in. */
 struct tensor mlm_head_forward(struct mlm_head *h, struct tensor hidden) {
     if (hidden.rows == 0)
-        return tensor_head(h->logits, 0);
+        return tensor_head(h->decoder.logits, 0);
     const int64_t rows = transform(h, hidden);
     assert(rows <= h->logit_rows);
-    linear_forward(&h->decoder, tensor_head(h->logits, rows),
-                   tensor_head(h->normed, rows));
-    return tensor_head(h->logits, hidden.rows);
+    rows_copy(tensor_head(h->plain, rows), tensor_head(h->normed, rows), rows);
+    return tensor_head(decoder_logits(&h->decoder, tensor_head(h->plain, rows)),
+                       hidden.rows);
 }
 
-/* Loss of `real` rows from `first`, worked on as `count` rounded rows; their gradient
- * goes to h->dnormed and the decoder. */
-static double piece_loss(struct mlm_head *h, const int32_t *labels, int64_t first,
-                         int64_t count, int64_t real, bool want_gradient) {
-    const struct tensor logits = tensor_head(h->logits, count);
-    const struct tensor normed = tensor_rows(h->normed, first, count);
-    linear_forward(&h->decoder, logits, normed);
-    const double loss = loss_cross_entropy(tensor_head(logits, real), labels + first,
-                                           want_gradient, h->threads);
-    if (!want_gradient)
-        return loss;
-    clear_rows(logits, real);
-    linear_backward(&h->decoder, tensor_rows(h->dnormed, first, count), logits, normed);
-    return loss;
-}
-
-/* From h->dnormed back to the hidden states. */
+/* From dnormed, in h->plain, back to the hidden states. */
 static void transform_backward(struct mlm_head *h, struct tensor dhidden, int64_t rows) {
-    const struct tensor d = tensor_head(h->dnormed, rows);
-    const struct tensor activated = tensor_head(h->activated, rows);
-    clear_rows(d, dhidden.rows); /* the last piece may end before `rows` */
-    norm_backward(&h->norm, d, d, activated, (struct norm_rows){.real = dhidden.rows});
-    activation_gelu_backward(d, d, tensor_head(h->dense_out, rows), h->threads);
-    const struct tensor dinput = activated; /* its values are no longer needed */
-    linear_backward(&h->dense, dinput, d, tensor_head(h->input, rows));
-    copy_rows(dhidden, dinput, dhidden.rows);
+    const struct middle middle = middle_of(h);
+    const struct tensor dnormed = tensor_head(h->plain, rows),
+                        operand = tensor_head(h->normed, rows);
+    rows_clear(dnormed, dhidden.rows); /* the last piece may end before `rows` */
+    middle_backward(&middle, dnormed, (struct tensor){0}, tensor_head(h->dense_out, rows),
+                    h->dense.bias->gradient);
+    rows_copy(operand, dnormed, rows); /* normed's values are no longer needed */
+    linear_backward_weight(&h->dense, operand, tensor_head(h->input, rows));
+    linear_backward_input(&h->dense, dnormed, operand);
+    rows_copy(dhidden, dnormed, dhidden.rows);
 }
 
 double mlm_head_loss(struct mlm_head *h, struct tensor hidden, const int32_t *labels,
@@ -146,7 +124,11 @@ double mlm_head_loss(struct mlm_head *h, struct tensor hidden, const int32_t *la
         const int64_t left = rows - first, real_left = hidden.rows - first;
         const int64_t count = left < h->logit_rows ? left : h->logit_rows;
         const int64_t real = real_left < count ? real_left : count;
-        loss += piece_loss(h, labels, first, count, real, dhidden != NULL);
+        struct tensor dnormed = tensor_rows(h->plain, first, count);
+        if (!dhidden)
+            dnormed.data = NULL;
+        loss += decoder_loss(&h->decoder, tensor_rows(h->normed, first, count), real,
+                             labels + first, dnormed);
     }
     if (dhidden)
         transform_backward(h, *dhidden, rows);

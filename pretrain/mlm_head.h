@@ -5,7 +5,8 @@
  *
  * Logits are the largest array of a pretraining (N x V floats), so the loss works through
  * the rows in pieces that share one buffer of at most MLM_HEAD_LOGIT_BYTES (but 16 rows
- * at least). Rows are rounded up to few sizes; the extra ones are zero in every gradient.
+ * at least), and within a piece through the vocabulary in blocks (decoder.h). Rows are
+ * rounded up to few sizes; the extra ones are zero in every gradient.
  */
 #ifndef PRETRAIN_MLM_HEAD_H
 #define PRETRAIN_MLM_HEAD_H

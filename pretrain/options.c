@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/progress.h"
 #include "encoder/norm.h"
+#include "encoder/onednn.h"
 #include "encoder/schedule.h"
 #include "pretrain/packing.h"
 
@@ -145,6 +146,7 @@ const struct option pretrain_option_table[] = {
 
     INTEGER("seed", seed, "42", 0, 4294967295.0, run,
             "of weights, order, masks and dropout"),
+    WORD("dtype", dtype, "auto", DEVICE_DTYPES, run, DEVICE_DTYPE_HELP),
     INTEGER("threads", threads, "0", 0, 4096, run,
             "threads; 0 = as many as the process may use"),
     WORD("progress", progress, "auto", PROGRESS_WORDS, run,

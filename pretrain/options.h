@@ -14,7 +14,7 @@ struct pretrain_options {
     struct option_list train, valid;
     const char *tokenizer, *cache_dir, *invalid_utf8, *packing;
     const char *model, *output, *arch, *size;
-    const char *lr_scheduler_type, *resume, *progress;
+    const char *lr_scheduler_type, *resume, *progress, *dtype;
     struct {
         CONFIG_SWITCHES(OPTIONS_SWITCH_FIELD)
     } switches;

@@ -19,8 +19,8 @@
 
 static struct sizes {
     double layers, hidden, heads, ffn, vocab, sequences, length, masked, dropout, threads,
-        steps, real, train;
-} z = {2, 128, 4, 512, 2000, 16, 64, 0.15, 0.1, 1, 30, 0, 1};
+        steps, real, train, bf16;
+} z = {2, 128, 4, 512, 2000, 16, 64, 0.15, 0.1, 1, 30, 0, 1, 0};
 static const char *arch = "postln";
 
 static const struct {
@@ -30,7 +30,7 @@ static const struct {
             {"ffn", &z.ffn},         {"vocab", &z.vocab},   {"sequences", &z.sequences},
             {"length", &z.length},   {"masked", &z.masked}, {"dropout", &z.dropout},
             {"threads", &z.threads}, {"steps", &z.steps},   {"real", &z.real},
-            {"train", &z.train}};
+            {"train", &z.train},     {"bf16", &z.bf16}};
 
 static void read_option(const char *word) {
     const char *equals = strchr(word, '=');
@@ -137,6 +137,7 @@ static void open_model(struct bench *b) {
     need(config_set_arch(&b->config, arch, &err), &err);
     need(config_check(&b->config, &err), &err);
     need(device_open(&b->device, (int)z.threads, NULL, &err), &err);
+    need(device_set_dtype(b->device, z.bf16 > 0 ? DTYPE_BF16 : DTYPE_F32, &err), &err);
     need(encoder_declare(&b->encoder, &b->config, b->device, &b->parameters, &err), &err);
     need(mlm_head_declare(&b->head, &b->config, b->device, &b->parameters,
                           encoder_word_embeddings(b->encoder), &err),

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "encoder/bf16.h"
 #include "encoder/norm.h"
 
 /* ---- Parameters. ---- */
@@ -86,7 +87,14 @@ static struct pair get_pair(const struct reference *r, int layer, const char *na
 
 /* ---- Parts. ---- */
 
+static double to_bf16(double x) { return (double)bf16_float(bf16_of((float)x)); }
+
 static double stored(const struct reference *r, double x) {
+    return r->bf16 ? to_bf16(x) : r->single ? (double)(float)x : x;
+}
+
+/* A sum's next value; bf16 products add up in more than float's precision here. */
+static double summed(const struct reference *r, double x) {
     return r->single ? (double)(float)x : x;
 }
 
@@ -103,7 +111,8 @@ static void linear(const struct reference *r, double *y, const double *x, struct
             double sum = 0;
             for (int64_t k = 0; k < in; k++) {
                 const int64_t t = (k + r->single) % in;
-                sum = stored(r, sum + x[i * in + t] * p.weight[o * in + t]);
+                const double w = p.weight[o * in + t];
+                sum = summed(r, sum + x[i * in + t] * (r->bf16 ? to_bf16(w) : w));
             }
             y[i * out + o] = stored(r, sum + p.bias[o]);
         }
@@ -225,13 +234,15 @@ static void quadratic_mean(const struct run *u, double *y, const double *x,
 /* The kind's own forward, without gain and bias. */
 static void own_forward(const struct run *u, double *y, const double *x,
                         const struct site *s, int64_t n, int64_t width) {
+    struct team team = {.threads = 1};
     struct norm norm = {.kind = s->kind,
                         .settings = u->r->config->arrangement.norm_stat,
                         .width = width,
                         .eps = (float)s->eps,
-                        .threads = 1};
+                        .team = &team};
     struct arena measure = {0}, arena;
     struct error err;
+    team_reserve(&team, 0, 3 * width);
     norm_layout(&norm, &measure, n);
     const bool is_open = arena_open(&arena, measure.used + 64, &err) == OK;
     assert(is_open && !s->kind->buffers);
@@ -246,6 +257,7 @@ static void own_forward(const struct run *u, double *y, const double *x,
         y[i] = (double)out[i];
     free(in);
     arena_close(&arena);
+    team_close(&team);
 }
 
 static const char *const formulas[] = {"ln", "rms", "bn", "pn", "un"};

@@ -12,6 +12,7 @@ struct reference {
     int single; /* not 0: round all that is stored, and each step of a product's sum, to
                    float, sums beginning at term `single`: a plain single-precision
                    encoder, to see what rounding alone does */
+    bool bf16;  /* round what is stored, and weights of products, to bf16 instead */
 };
 
 /* Copies the parameters' values. */

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "encoder/attention.h"
+#include "encoder/rows.h"
+#include "tests/processor.h"
 #include "tests/support.h"
 
 enum { HEADS = 2, SIZE = 24, WIDTH = HEADS * SIZE, ROWS = 600 };
@@ -30,25 +32,35 @@ static int fill(void **state) {
     return 0;
 }
 
-static struct heads heads_of(float *data) {
-    const struct tensor t = tensor_f32(data, ROWS, 3 * WIDTH);
+static struct heads heads_of(struct tensor t) {
     return (struct heads){heads_view(t, 0), heads_view(t, WIDTH),
                           heads_view(t, 2 * WIDTH)};
 }
 
-static void run(float rate, int threads) {
+/* All operands pass through tensors of `dtype`; results come back as floats. */
+static void run_in(enum dtype dtype, float rate, int threads) {
+    static float room[5][ROWS * 3 * WIDTH];
     struct error err;
     struct arena measure = {0}, arena;
-    struct attention a = {.num_heads = HEADS, .head_size = SIZE, .threads = threads};
-    const struct tensor c = tensor_f32(context, ROWS, WIDTH),
-                        dc = tensor_f32(dcontext, ROWS, WIDTH);
+    struct attention a = {dtype, HEADS, SIZE, threads, NULL, 0};
+    const int64_t wide = 3 * WIDTH;
+    const struct tensor x = {room[0], dtype, ROWS, wide},
+                        dx = {room[1], dtype, ROWS, wide},
+                        o = {room[2], dtype, ROWS, WIDTH},
+                        d_o = {room[3], dtype, ROWS, WIDTH};
+    rows_copy(x, tensor_f32(qkv, ROWS, wide), ROWS);
+    rows_copy(d_o, tensor_f32(dcontext, ROWS, WIDTH), ROWS);
     attention_layout(&a, &measure, 512);
     SUPPORT_OK(arena_open(&arena, measure.used, &err), err);
     attention_layout(&a, &arena, 512);
-    attention_forward(&a, rows, heads_of(qkv), rate, stream, c, lse);
-    attention_backward(&a, rows, heads_of(qkv), rate, stream, c, lse, dc, heads_of(dqkv));
+    attention_forward(&a, rows, heads_of(x), rate, stream, o, lse);
+    attention_backward(&a, rows, heads_of(x), rate, stream, lse, d_o, heads_of(dx));
+    rows_copy(tensor_f32(context, ROWS, WIDTH), o, ROWS);
+    rows_copy(tensor_f32(dqkv, ROWS, wide), dx, ROWS);
     arena_close(&arena);
 }
+
+static void run(float rate, int threads) { run_in(DTYPE_F32, rate, threads); }
 
 /* ---- The same in plain loops. ---- */
 
@@ -125,6 +137,28 @@ static void dropout_of_probabilities_equals_plain_loops(void **state) {
     check_against_plain_loops(0.2f);
 }
 
+/* Relative to the largest entry, as rounding is. */
+static void check_bf16(const float *found, const double *wanted, int count) {
+    double largest = 0, most = 0;
+    for (int i = 0; i < count; i++) {
+        largest = fmax(largest, fabs(wanted[i]));
+        most = fmax(most, fabs((double)found[i] - wanted[i]));
+    }
+    assert_true(most < 0.02 * largest);
+}
+
+static void operands_in_bf16_come_close_to_plain_loops(void **state) {
+    (void)state;
+    processor_need_bf16();
+    for (int i = 0; i < 2; i++) {
+        const float rate = i ? 0.2f : 0;
+        run_in(DTYPE_BF16, rate, 2);
+        plain(rate);
+        check_bf16(context, expected, ROWS * WIDTH);
+        check_bf16(dqkv, dexpected, ROWS * 3 * WIDTH);
+    }
+}
+
 static void the_threads_do_not_change_a_bit(void **state) {
     (void)state;
     static float first[ROWS * 3 * WIDTH];
@@ -152,6 +186,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(sequences_of_1_to_512_equal_plain_loops, fill),
         cmocka_unit_test_setup(dropout_of_probabilities_equals_plain_loops, fill),
+        cmocka_unit_test_setup(operands_in_bf16_come_close_to_plain_loops, fill),
         cmocka_unit_test_setup(the_threads_do_not_change_a_bit, fill),
         cmocka_unit_test_setup(extreme_scores_pick_one_key, fill),
     };

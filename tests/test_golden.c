@@ -4,8 +4,9 @@
  * usage: test_golden [DIR]; DIR holds folders as tests/data/encoder does, which is the
  * default. A line a folder: the worst difference of outputs and of gradients, each
  * relative to the largest entry of its tensor. The bounds are 1e-5 and 1e-4; where
- * weights multiply rounding errors so that a plain encoder in single precision is off by
- * more than a quarter of that, four times its difference. */
+ * weights multiply rounding errors so that a plain encoder of that precision is off by
+ * more than half of that, all are wider by as much. The same with operands in bf16, where
+ * the bounds are 2e-2 for outputs, 1e-2 for losses and 6e-2 for gradients. */
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@
 #include "encoder/schedule.h"
 #include "finetune/head.h"
 #include "pretrain/mlm_head.h"
+#include "tests/processor.h"
 #include "tests/reference.h"
 #include "tests/support.h"
 
@@ -37,9 +39,17 @@ struct model {
 };
 
 enum { MOST = 4096 }; /* tokens of a golden batch */
-#define TOLERANCE                                                      \
-    1e-5 /* of outputs; or twice what plain single precision is off by \
-          */
+
+/* Relative bounds of a type. A key's bias has gradient zero in exact arithmetic: what is
+ * left of it is measured against the model's largest gradient. */
+struct bounds {
+    const char *name;
+    double outputs, losses, gradients, key_bias;
+};
+static const struct bounds bounds_of[] = {
+    [DTYPE_F32] = {"f32", 1e-5, 1e-5, 1e-4, 1e-6},
+    [DTYPE_BF16] = {"bf16", 2e-2, 1e-2, 6e-2, 1e-2},
+};
 
 static void layout(struct model *m, struct arena *arena) {
     encoder_layout(m->encoder, arena, (struct limits){MOST, MOST, MOST, MOST}, true);
@@ -48,12 +58,14 @@ static void layout(struct model *m, struct arena *arena) {
         head_layout(m->classifier, arena, MOST, true);
 }
 
-static void model_open(struct model *m, const char *folder, bool with_classifier) {
+static void model_open(struct model *m, const char *folder, enum dtype dtype,
+                       bool with_classifier) {
     struct error err;
     char path[PATH_BYTES];
     *m = (struct model){0};
     SUPPORT_OK(config_read(&m->config, folder, &err), err);
     SUPPORT_OK(device_open(&m->device, 2, NULL, &err), err);
+    SUPPORT_OK(device_set_dtype(m->device, dtype, &err), err);
     SUPPORT_OK(encoder_declare(&m->encoder, &m->config, m->device, &m->parameters, &err),
                err);
     SUPPORT_OK(mlm_head_declare(&m->mlm, &m->config, m->device, &m->parameters,
@@ -190,13 +202,6 @@ static double compare(const struct model *m, const char *name, const float *foun
     return d / largest;
 }
 
-static double compare_number(const struct model *m, const char *name, double found) {
-    double *expected = doubles(m, find(m, name, ""));
-    const double d = fabs(found - *expected) / fabs(*expected);
-    free(expected);
-    return d;
-}
-
 /* Rows of (B, S, D) that are real. */
 static double compare_hidden(const struct model *m, const struct golden_batch *b,
                              struct tensor output) {
@@ -213,13 +218,19 @@ static double compare_hidden(const struct model *m, const struct golden_batch *b
     return most / top;
 }
 
-/* Gradients of the summed loss, divided by `targets`, against "grad_<loss>.<name>". A
- * key's bias has gradient zero in exact arithmetic: what is left of it is measured
- * against the model's largest gradient. Rows that the loss does not reach must be 0. */
-static double compare_gradients(const struct model *m, const char *loss,
-                                int64_t targets) {
+/* The worst relative differences found. */
+struct worst {
+    double outputs, losses, gradients, key_bias;
+};
+
+static void worse(double *worst, double found) { *worst = fmax(*worst, found); }
+
+/* Gradients of the summed loss, divided by `targets`, against "grad_<loss>.<name>". Rows
+ * that the loss does not reach must be 0. */
+static void compare_gradients(const struct model *m, const char *loss, int64_t targets,
+                              struct worst *w) {
     const double scale = 1.0 / (double)targets;
-    double worst = 0, worst_key = 0, top = 0;
+    double worst_key = 0, top = 0;
     for (int i = 0; i < m->parameters.count; i++) {
         const struct parameter *row = m->parameters.rows[i];
         char name[256];
@@ -232,21 +243,21 @@ static double compare_gradients(const struct model *m, const char *loss,
             difference(row->gradient, scale, expected, (int64_t)row->count, &largest);
         free(expected);
         if (strstr(row->name, "key.bias"))
-            worst_key = fmax(worst_key, d);
+            worse(&worst_key, d);
         else if (d > 0)
-            worst = fmax(worst, largest > 0 ? d / largest : INFINITY);
-        top = fmax(top, largest);
+            worse(&w->gradients, largest > 0 ? d / largest : INFINITY);
+        worse(&top, largest);
     }
-    return fmax(worst, 100 * worst_key / top); /* 1e-6 there is 1e-4 here */
+    worse(&w->key_bias, worst_key / top);
 }
 
 enum { ORDERS = 8 }; /* in which the plain encoder sums */
 
-/* How far a plain encoder in single precision is from the expected hidden states, the
- * worst of several orders of its sums: weights can be such that every product multiplies
- * rounding errors. */
-static double plain_single_precision(const struct model *m,
-                                     const struct golden_batch *b) {
+/* How far a plain encoder that rounds to `dtype` is from the expected hidden states, the
+ * worst of several orders of its sums in f32: weights can be such that every product
+ * multiplies rounding errors. */
+static double plain_rounding(const struct model *m, const struct golden_batch *b,
+                             enum dtype dtype) {
     const struct batch all = batch_of(b, b->every, b->num_tokens);
     const int64_t width = m->config.hidden_size, count = b->num_tokens * width;
     double worst = 0, *hidden = calloc((size_t)count, sizeof *hidden);
@@ -254,12 +265,14 @@ static double plain_single_precision(const struct model *m,
     struct reference r;
     assert_true(hidden && rounded);
     reference_open(&r, &m->config, &m->parameters);
-    for (r.single = 1; r.single <= ORDERS; r.single++) {
+    r.bf16 = dtype == DTYPE_BF16;
+    for (int order = 1; order <= (r.bf16 ? 1 : ORDERS); order++) {
+        r.single = r.bf16 ? 0 : order;
         reference_forward(&r, &all, (struct pass){0}, hidden);
         for (int64_t i = 0; i < count; i++)
             rounded[i] = (float)hidden[i];
         const struct tensor t = tensor_f32(rounded, b->num_tokens, width);
-        worst = fmax(worst, compare_hidden(m, b, t));
+        worse(&worst, compare_hidden(m, b, t));
     }
     free(hidden);
     free(rounded);
@@ -269,23 +282,18 @@ static double plain_single_precision(const struct model *m,
 
 /* ---- The two kinds of folder. ---- */
 
-struct worst {
-    double outputs, gradients;
-    double allowed; /* of outputs */
-};
-
 static void check_mlm(struct model *m, const struct golden_batch *b, struct worst *w) {
     const struct batch batch = batch_of(b, b->masked, b->num_masked);
     struct tensor hidden = run_encoder(m, &batch);
     const struct tensor logits = mlm_head_forward(m->mlm, hidden);
-    w->outputs = fmax(
-        w->outputs, compare(m, "mlm_logits", logits.data, logits.rows * logits.columns));
+    worse(&w->outputs,
+          compare(m, "mlm_logits", logits.data, logits.rows * logits.columns));
     parameters_clear_gradients(&m->parameters);
     const double loss = mlm_head_loss(m->mlm, hidden, b->labels, &hidden);
-    w->outputs =
-        fmax(w->outputs, compare_number(m, "mlm_loss", loss / (double)b->num_masked));
+    worse(&w->losses,
+          compare(m, "mlm_loss", (float[]){(float)(loss / (double)b->num_masked)}, 1));
     encoder_backward(m->encoder, &batch, training, hidden);
-    w->gradients = fmax(w->gradients, compare_gradients(m, "mlm", b->num_masked));
+    compare_gradients(m, "mlm", b->num_masked, w);
 }
 
 static void check_classifier(struct model *m, const struct golden_batch *b,
@@ -298,29 +306,44 @@ static void check_classifier(struct model *m, const struct golden_batch *b,
     struct tensor hidden = run_encoder(m, &batch);
     const struct tensor logits =
         head_forward(m->classifier, hidden, training, b->numbers);
-    w->outputs = fmax(
-        w->outputs, compare(m, "cls_logits", logits.data, logits.rows * logits.columns));
+    worse(&w->outputs,
+          compare(m, "cls_logits", logits.data, logits.rows * logits.columns));
     parameters_clear_gradients(&m->parameters);
     const double loss =
         head_loss(m->classifier, hidden, labels, training, b->numbers, &hidden);
-    w->outputs =
-        fmax(w->outputs, compare_number(m, "cls_loss", loss / (double)b->num_sequences));
+    worse(&w->losses,
+          compare(m, "cls_loss", (float[]){(float)(loss / (double)b->num_sequences)}, 1));
     encoder_backward(m->encoder, &batch, training, hidden);
-    w->gradients = fmax(w->gradients, compare_gradients(m, "cls", b->num_sequences));
+    compare_gradients(m, "cls", b->num_sequences, w);
 }
 
-static struct worst check_outputs(const char *folder) {
+static bool is_within(const struct worst *w, const struct bounds *b) {
+    return w->outputs <= b->outputs && w->losses <= b->losses &&
+           w->gradients <= b->gradients && w->key_bias <= b->key_bias;
+}
+
+/* Where twice what a plain encoder is off by is more than the bound of outputs, all
+ * bounds grow by as much. */
+static void widen(struct bounds *b, double plain) {
+    const double factor = fmax(1, 2 * plain / b->outputs);
+    b->outputs *= factor;
+    b->losses *= factor;
+    b->gradients *= factor;
+}
+
+static struct worst check_outputs(const char *folder, enum dtype dtype,
+                                  struct bounds *bounds) {
     static struct golden_batch b;
     struct model m;
-    struct worst w = {.allowed = TOLERANCE};
-    model_open(&m, folder, true);
+    struct worst w = {0};
+    model_open(&m, folder, dtype, true);
     read_batch(&m, "", &b);
     const struct batch all = batch_of(&b, b.every, b.num_tokens);
     w.outputs = compare_hidden(&m, &b, run_encoder(&m, &all));
     check_mlm(&m, &b, &w);
     check_classifier(&m, &b, &w);
-    if (w.outputs > TOLERANCE)
-        w.allowed = fmax(TOLERANCE, 2 * plain_single_precision(&m, &b));
+    if (!is_within(&w, bounds))
+        widen(bounds, plain_rounding(&m, &b, dtype));
     model_close(&m);
     return w;
 }
@@ -351,13 +374,11 @@ static struct recipe recipe_of(const json_t *o) {
     };
 }
 
-static double relative(double found, double expected) {
-    return fabs(found - expected) / fmax(fabs(expected), 1e-30);
-}
+static double relative(double a, double b) { return fabs(a - b) / fmax(fabs(b), 1e-30); }
 
-/* One update; returns the worst relative difference of rate, loss and norm. */
-static double check_step(struct model *m, struct recipe *r, const json_t *expected,
-                         int64_t step) {
+/* One update: "gradients" has the norm's difference. */
+static void check_step(struct model *m, struct recipe *r, const json_t *expected,
+                       int64_t step, struct worst *w) {
     static struct golden_batch b;
     char suffix[32];
     snprintf(suffix, sizeof suffix, ".%lld", (long long)step);
@@ -371,10 +392,10 @@ static double check_step(struct model *m, struct recipe *r, const json_t *expect
     const double clip = fmin(1, r->max_grad_norm / (norm + 1e-6));
     r->adamw.learning_rate = schedule_rate(&r->schedule, step);
     adamw_update(&m->parameters, &r->adamw, mean * clip, step, 2);
-    return fmax(relative(loss, number(expected, "loss")),
-                fmax(relative(norm, number(expected, "grad_norm")),
-                     fabs(r->adamw.learning_rate - number(expected, "learning_rate")) /
-                         r->schedule.peak));
+    worse(&w->losses, relative(loss, number(expected, "loss")));
+    worse(&w->losses, fabs(r->adamw.learning_rate - number(expected, "learning_rate")) /
+                          r->schedule.peak);
+    worse(&w->gradients, relative(norm, number(expected, "grad_norm")));
 }
 
 /* Final weights; a key's bias wanders on rounding noise and is compared absolutely. */
@@ -391,20 +412,22 @@ static double compare_weights(const struct model *m) {
     return worst;
 }
 
-/* "outputs" are loss and norm of each step, "gradients" the final weights. */
-static struct worst check_trajectory(const char *folder, const char *path) {
+/* Weights after all steps, in f32: AdamW makes steps of full size out of the smallest
+ * gradients, whose signs in bf16 are chance. */
+static struct worst check_trajectory(const char *folder, const char *path,
+                                     enum dtype dtype) {
     struct error err;
     struct model m;
-    struct worst w = {.allowed = TOLERANCE};
+    struct worst w = {0};
     json_t *trajectory;
     SUPPORT_OK(json_file_read(&trajectory, path, &err), err);
-    model_open(&m, folder, false);
+    model_open(&m, folder, dtype, false);
     const json_t *steps = json_object_get(trajectory, "steps");
     struct recipe recipe = recipe_of(json_object_get(trajectory, "optimizer"));
     for (size_t i = 0; i < json_array_size(steps); i++)
-        w.outputs = fmax(
-            w.outputs, check_step(&m, &recipe, json_array_get(steps, i), (int64_t)i + 1));
-    w.gradients = compare_weights(&m);
+        check_step(&m, &recipe, json_array_get(steps, i), (int64_t)i + 1, &w);
+    if (dtype == DTYPE_F32)
+        worse(&w.gradients, compare_weights(&m));
     model_close(&m);
     json_decref(trajectory);
     return w;
@@ -414,21 +437,22 @@ static struct worst check_trajectory(const char *folder, const char *path) {
 
 static const char *directory = "tests/data/encoder";
 
-/* True when the folder is within tolerance. */
-static bool check_folder(const char *name) {
+/* True when the folder is within the type's bounds. */
+static bool check_folder(const char *name, enum dtype dtype) {
     struct error err;
     char folder[PATH_BYTES], path[PATH_BYTES];
+    struct bounds bounds = bounds_of[dtype];
     SUPPORT_OK(file_join(folder, directory, name, &err), err);
     SUPPORT_OK(file_join(path, folder, "trajectory.json", &err), err);
     const bool is_trajectory = file_exists(path);
-    const struct worst w =
-        is_trajectory ? check_trajectory(folder, path) : check_outputs(folder);
-    const bool fits = w.outputs <= w.allowed && w.gradients <= 1e-4;
-    printf("%-24s %s %.1e  %s %.1e  %s\n", name, is_trajectory ? "steps  " : "outputs",
-           w.outputs, is_trajectory ? "weights  " : "gradients", w.gradients,
+    const struct worst w = is_trajectory ? check_trajectory(folder, path, dtype)
+                                         : check_outputs(folder, dtype, &bounds);
+    const bool fits = is_within(&w, &bounds);
+    printf("%-24s %-4s outputs %.1e  losses %.1e  gradients %.1e  key biases %.1e  %s\n",
+           name, bounds.name, w.outputs, w.losses, w.gradients, w.key_bias,
            fits ? "ok" : "OUT OF TOLERANCE");
-    if (w.allowed > TOLERANCE)
-        printf("%-24s plain single precision is off by %.1e there\n", "", w.allowed / 2);
+    if (bounds.outputs > bounds_of[dtype].outputs)
+        printf("%-24s a plain encoder is off by %.1e there\n", "", bounds.outputs / 2);
     return fits;
 }
 
@@ -440,26 +464,37 @@ static int is_folder_with_config(const struct dirent *entry) {
            file_join(path, folder, "config.json", &err) == OK && file_exists(path);
 }
 
-static void every_folder_is_within_tolerance(void **state) {
-    (void)state;
+static void check_folders(enum dtype dtype) {
     struct dirent **entries;
     int failed = 0;
     const int count = scandir(directory, &entries, is_folder_with_config, alphasort);
     if (count <= 0)
         fail_msg("%s: no folder with a config.json", directory);
     for (int i = 0; i < count; i++) {
-        failed += !check_folder(entries[i]->d_name);
+        failed += !check_folder(entries[i]->d_name, dtype);
         free(entries[i]);
     }
     free(entries);
     assert_int_equal(failed, 0);
 }
 
+static void every_folder_is_within_tolerance_in_f32(void **state) {
+    (void)state;
+    check_folders(DTYPE_F32);
+}
+
+static void every_folder_is_within_tolerance_in_bf16(void **state) {
+    (void)state;
+    processor_need_bf16();
+    check_folders(DTYPE_BF16);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1)
         directory = argv[1];
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_folder_is_within_tolerance),
+        cmocka_unit_test(every_folder_is_within_tolerance_in_f32),
+        cmocka_unit_test(every_folder_is_within_tolerance_in_bf16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 
 #include "encoder/encoder.h"
 #include "encoder/norm.h"
+#include "tests/processor.h"
 #include "tests/reference.h"
 #include "tests/support.h"
 
@@ -92,7 +93,8 @@ static void fill(struct parameters *p) {
     }
 }
 
-static void model_open(struct model *m, const char *arch, const char *switches) {
+static void model_open(struct model *m, const char *arch, const char *switches,
+                       enum dtype dtype) {
     struct error err;
     struct arena measure = {0};
     const struct limits limits = {40, 6, 18, 40};
@@ -113,6 +115,7 @@ static void model_open(struct model *m, const char *arch, const char *switches) 
     if (!isnan(stat[NORM_MOMENTUM_BACKWARD]))
         stat[NORM_MOMENTUM_BACKWARD] = 0;
     SUPPORT_OK(device_open(&m->device, 2, NULL, &err), err);
+    SUPPORT_OK(device_set_dtype(m->device, dtype, &err), err);
     SUPPORT_OK(encoder_declare(&m->encoder, &m->config, m->device, &m->parameters, &err),
                err);
     SUPPORT_OK(parameters_allocate(&m->parameters, true, &err), err);
@@ -127,6 +130,19 @@ static void model_close(struct model *m) {
     encoder_free(m->encoder);
     parameters_free(&m->parameters);
     device_close(m->device);
+}
+
+/* Of the largest entry; `top` of the largest of all gradients. */
+struct tolerance {
+    double outputs, gradients, top;
+};
+
+static const struct tolerance *tolerance_of(const struct model *m) {
+    static const struct tolerance tolerances[] = {
+        [DTYPE_F32] = {2e-5, 1e-4, 2e-6},
+        [DTYPE_BF16] = {3e-2, 6e-2, 1e-2},
+    };
+    return &tolerances[device_dtype(m->device)];
 }
 
 /* The loss is the sum of output times these. */
@@ -153,7 +169,7 @@ static void check_outputs(const char *name, const struct model *m,
         most = d > most || isnan(d) ? d : most;
         largest = fmax(largest, fabs(expected[i]));
     }
-    if (!(most <= 2e-5 * largest))
+    if (!(most <= tolerance_of(m)->outputs * largest))
         fail_msg("%s: outputs differ by %g of %g", name, most, largest);
 }
 
@@ -195,8 +211,10 @@ static double slope(const struct model *m, struct reference *r, const struct bat
 static void check_parameter(const char *name, const struct model *m, struct reference *r,
                             const struct batch *batch, int i, double top) {
     const struct parameter *row = m->parameters.rows[i];
-    const double bound =
-        reference_is_exact(r) ? 1e-4 * largest_gradient(row) + 2e-6 * top : 1e-2 * top;
+    const struct tolerance *t = tolerance_of(m);
+    const double bound = reference_is_exact(r)
+                             ? t->gradients * largest_gradient(row) + t->top * top
+                             : 1e-2 * top;
     const struct rng draws = rng_stream(11, RNG_TEST, (uint32_t)i, 0);
     for (uint32_t sample = 0; sample < SAMPLES; sample++) {
         const uint32_t j =
@@ -224,10 +242,11 @@ static void check_gradients(const char *name, struct model *m, struct reference 
             check_parameter(name, m, r, batch, i, top);
 }
 
-static void check_model(const char *name, const char *arch, const char *switches) {
+static void check_model(const char *name, const char *arch, const char *switches,
+                        enum dtype dtype) {
     struct model m;
     struct reference r;
-    model_open(&m, arch, switches);
+    model_open(&m, arch, switches, dtype);
     reference_open(&r, &m.config, &m.parameters);
     check_outputs(name, &m, &r, &all);
     check_gradients(name, &m, &r, &some);
@@ -238,16 +257,31 @@ static void check_model(const char *name, const char *arch, const char *switches
     model_close(&m);
 }
 
+static void check_presets(enum dtype dtype) {
+    for (const struct preset *p = config_presets; p->name; p++)
+        check_model(p->name, p->name, "", dtype);
+}
+
+static void check_mixtures(enum dtype dtype) {
+    for (size_t i = 0; i < sizeof mixtures / sizeof *mixtures; i++)
+        check_model(mixtures[i].name, mixtures[i].arch, mixtures[i].switches, dtype);
+}
+
 static void every_arrangement_has_the_reference_gradient(void **state) {
     (void)state;
-    for (const struct preset *p = config_presets; p->name; p++)
-        check_model(p->name, p->name, "");
+    check_presets(DTYPE_F32);
 }
 
 static void all_switches_at_once_have_the_reference_gradient(void **state) {
     (void)state;
-    for (size_t i = 0; i < sizeof mixtures / sizeof *mixtures; i++)
-        check_model(mixtures[i].name, mixtures[i].arch, mixtures[i].switches);
+    check_mixtures(DTYPE_F32);
+}
+
+static void gradients_in_bf16_are_near_the_reference(void **state) {
+    (void)state;
+    processor_need_bf16();
+    check_presets(DTYPE_BF16);
+    check_mixtures(DTYPE_BF16);
 }
 
 /* Every row read: no layer leaves rows out. */
@@ -255,7 +289,7 @@ static void reading_all_rows_has_the_reference_gradient(void **state) {
     (void)state;
     struct model m;
     struct reference r;
-    model_open(&m, mixtures[0].arch, mixtures[0].switches);
+    model_open(&m, mixtures[0].arch, mixtures[0].switches, DTYPE_F32);
     reference_open(&r, &m.config, &m.parameters);
     check_gradients("all rows", &m, &r, &all);
     reference_close(&r);
@@ -268,6 +302,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_arrangement_has_the_reference_gradient),
         cmocka_unit_test(all_switches_at_once_have_the_reference_gradient),
+        cmocka_unit_test(gradients_in_bf16_are_near_the_reference),
         cmocka_unit_test(reading_all_rows_has_the_reference_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@ enum { ROWS = 37, WIDTH = 50 };
 
 struct site {
     struct config config;
+    struct team team;
     struct parameters parameters;
     struct norm norm;
     struct arena arena;
@@ -40,7 +41,8 @@ static void site_open(struct site *s, const struct norm_kind *kind,
     s->config.arrangement.norm = kind;
     s->config.arrangement.norm_affine = affine;
     SUPPORT_OK(norm_check_settings(&s->config, &err), err);
-    norm_declare(&s->norm, norm_main(&s->config.arrangement, false), WIDTH, 2,
+    s->team.threads = 2;
+    norm_declare(&s->norm, norm_main(&s->config.arrangement, false), WIDTH, &s->team,
                  &s->parameters, "site");
     SUPPORT_OK(parameters_allocate(&s->parameters, true, &err), err);
     parameters_initialise(&s->parameters, &s->config, 1);
@@ -58,6 +60,7 @@ static void site_open(struct site *s, const struct norm_kind *kind,
 static void site_close(struct site *s) {
     arena_close(&s->arena);
     parameters_free(&s->parameters);
+    team_close(&s->team);
 }
 
 /* Normalised value before gain of element (row, c), in double. */

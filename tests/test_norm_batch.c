@@ -20,6 +20,7 @@ enum { MOST = 16 * 16 };
 struct site {
     struct config config;
     struct parameters parameters;
+    struct team team;
     struct norm norm;
     struct arena arena;
 };
@@ -35,7 +36,8 @@ static void site_open(struct site *s, const char *kind, const char *settings, in
     SUPPORT_OK(config_set_switch(&s->config, "norm", kind, &err), err);
     SUPPORT_OK(config_set_switch(&s->config, "norm_stat", settings, &err), err);
     SUPPORT_OK(norm_check_settings(&s->config, &err), err);
-    norm_declare(&s->norm, norm_main(&s->config.arrangement, false), width, 2,
+    s->team.threads = 2;
+    norm_declare(&s->norm, norm_main(&s->config.arrangement, false), width, &s->team,
                  &s->parameters, "site");
     SUPPORT_OK(parameters_allocate(&s->parameters, true, &err), err);
     parameters_initialise(&s->parameters, &s->config, 1);
@@ -47,6 +49,7 @@ static void site_open(struct site *s, const char *kind, const char *settings, in
 static void site_close(struct site *s) {
     arena_close(&s->arena);
     parameters_free(&s->parameters);
+    team_close(&s->team);
 }
 
 /* ---- Golden steps. ---- */

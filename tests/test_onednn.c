@@ -1,18 +1,15 @@
 /* test_onednn - products against plain loops, the cache of shapes, and teams smaller than
  * asked for. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/rng.h"
 #include "encoder/onednn.h"
+#include "encoder/rows.h"
+#include "tests/processor.h"
+#include "tests/support.h"
 
 struct shape {
     int64_t rows, in, out;
@@ -70,6 +67,64 @@ static void check_shape(struct device *d, struct shape s) {
     struct tensor all[] = {x, w, bias, y, dx, dw, before};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i].data);
+}
+
+/* The same through operands in bf16: exact for small integers. */
+static void check_bf16(struct device *d, struct shape s) {
+    struct tensor x = take(s.rows, s.in, 0), w = take(s.out, s.in, 1);
+    struct tensor y = take(s.rows, s.out, 3), dx = take(s.rows, s.in, 4);
+    struct tensor dw = take(s.out, s.in, 5), before = take(s.out, s.in, 5);
+    struct tensor bx = take(s.rows, s.in, 0), by = take(s.rows, s.out, 0);
+    struct tensor all[] = {x, w, y, dx, dw, before, bx, by};
+    for (size_t i = 0; i < 3; i++)
+        for (int64_t j = 0; j < all[i].rows * all[i].columns; j++)
+            tensor_floats(all[i])[j] = (float)((j * 5 + (int64_t)i) % 7 - 3);
+    bx.dtype = by.dtype = DTYPE_BF16;
+    const float *xs = x.data, *ws = w.data, *ys = y.data;
+    rows_copy(bx, x, s.rows);
+    rows_copy(by, y, s.rows);
+    device_reserve(d, s.out, s.in);
+    device_product_input(d, dx, by, w);
+    assert_true(worst(dx, ys, s.out, 1, ws, s.in, 1, s.out, NULL, NULL) == 0);
+    device_product_input_add(d, dx, by, w);
+    for (int64_t i = 0; i < s.rows * s.in; i++)
+        tensor_floats(dx)[i] /= 2;
+    assert_true(worst(dx, ys, s.out, 1, ws, s.in, 1, s.out, NULL, NULL) == 0);
+    device_product_weight(d, dw, by, bx);
+    assert_true(worst(dw, ys, 1, s.out, xs, s.in, 1, s.rows, NULL, before.data) < 1e-4);
+    device_product(d, y, bx, w, NULL);
+    assert_true(worst(y, xs, s.in, 1, ws, 1, s.in, s.in, NULL, NULL) == 0);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i].data);
+}
+
+static void products_of_bf16_equal_plain_loops(void **state) {
+    (void)state;
+    struct error err;
+    processor_need_bf16();
+    for (int threads = 1; threads <= 2; threads++) {
+        struct device *d;
+        assert_int_equal(device_open(&d, threads, NULL, &err), OK);
+        assert_int_equal(device_set_dtype(d, DTYPE_BF16, &err), OK);
+        assert_non_null(strstr(device_description(d), "bf16, "));
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+            check_bf16(d, shapes[i]);
+        assert_int_equal(device_check(d, &err), OK);
+        device_close(d);
+    }
+}
+
+/* In f32 weights are read where they lie, or in blocks once it pays. */
+static void many_rows_give_the_same_as_few(void **state) {
+    (void)state;
+    struct error err;
+    struct device *d;
+    assert_int_equal(device_open(&d, 2, NULL, &err), OK);
+    device_reserve(d, 70, 50);
+    check_shape(d, (struct shape){300, 50, 70});
+    check_shape(d, (struct shape){2100, 50, 70});
+    assert_int_equal(device_check(d, &err), OK);
+    device_close(d);
 }
 
 static void products_equal_plain_loops(void **state) {
@@ -163,6 +218,8 @@ int main(int argc, char **argv) {
         return open_with_a_limit_of_two();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_equal_plain_loops),
+        cmocka_unit_test(products_of_bf16_equal_plain_loops),
+        cmocka_unit_test(many_rows_give_the_same_as_few),
         cmocka_unit_test(more_shapes_than_the_cache_holds_still_work),
         cmocka_unit_test(a_description_names_version_and_threads),
         cmocka_unit_test(a_product_that_cannot_be_made_is_reported_once),

@@ -1,0 +1,99 @@
+/* decoder - logits over the vocabulary, and their cross-entropy block by block. */
+#include "pretrain/decoder.h"
+
+#include <assert.h>
+
+#include "encoder/columns.h"
+#include "encoder/rows.h"
+
+enum { BLOCK = 4096, UNIT = 64 /* words of a block, and what they are a multiple of */ };
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Blocks of about equal size. */
+static int64_t block_of(int64_t vocab_size) {
+    const int64_t count = (vocab_size + BLOCK - 1) / BLOCK;
+    const int64_t words = (vocab_size + count - 1) / count;
+    return (words + UNIT - 1) / UNIT * UNIT;
+}
+
+void decoder_declare(struct decoder *d, struct device *device, struct parameters *p,
+                     struct parameter *words) {
+    const struct parameter_spec bias = {.init = PARAMETER_ZERO, .is_head = true};
+    *d = (struct decoder){
+        .device = device,
+        .words = words,
+        .bias = parameters_add(p, bias, words->shape[0], 0, "lm_head.bias"),
+        .vocab_size = words->shape[0],
+        .block = block_of(words->shape[0])};
+    device_reserve(device, d->block, words->shape[1]);
+    team_reserve(device_team(device), 0, d->block);
+}
+
+void decoder_layout(struct decoder *d, struct arena *arena, int64_t max_rows,
+                    bool train) {
+    d->logits = tensor_take(arena, DTYPE_F32, max_rows, d->vocab_size);
+    if (train && device_dtype(d->device) != DTYPE_F32)
+        d->dlogits = tensor_take(arena, device_dtype(d->device), max_rows, d->block);
+    d->rows = ARENA_TAKE(arena, struct loss_row, max_rows);
+}
+
+/* `count` words of the table from `first` on, or of its gradient. */
+static struct tensor words_of(const struct decoder *d, float *data, int64_t first,
+                              int64_t count) {
+    const int64_t width = d->words->shape[1];
+    return tensor_f32(data + first * width, count, width);
+}
+
+struct tensor decoder_logits(struct decoder *d, struct tensor x) {
+    const struct tensor logits = tensor_head(d->logits, x.rows);
+    device_product(d->device, logits, x, words_of(d, d->words->value, 0, d->vocab_size),
+                   d->bias->value);
+    return logits;
+}
+
+/* Where the logits of the block that begins with word `first` stand. */
+static struct tensor block_logits(const struct decoder *d, int64_t rows, int64_t first) {
+    return tensor_f32(tensor_floats(d->logits) + rows * first, rows,
+                      least(d->block, d->vocab_size - first));
+}
+
+static void block_forward(struct decoder *d, struct tensor x, int64_t real,
+                          const int32_t *labels, int64_t first) {
+    const struct tensor logits = block_logits(d, x.rows, first);
+    device_product(d->device, logits, x,
+                   words_of(d, d->words->value, first, logits.columns),
+                   d->bias->value + first);
+    loss_block_add(d->rows, tensor_head(logits, real), labels, first,
+                   device_threads(d->device));
+}
+
+static void block_backward(struct decoder *d, struct tensor x, int64_t real,
+                           const int32_t *labels, struct tensor dx, int64_t first) {
+    const struct tensor logits = block_logits(d, x.rows, first);
+    struct tensor dlogits = logits;
+    if (d->dlogits.data)
+        dlogits =
+            (struct tensor){d->dlogits.data, d->dlogits.dtype, x.rows, logits.columns};
+    const struct tensor words = words_of(d, d->words->value, first, logits.columns);
+    loss_block_gradient(dlogits, tensor_head(logits, real), d->rows, labels, first,
+                        device_team(d->device));
+    rows_clear(dlogits, real);
+    columns_sum(d->bias->gradient + first, dlogits, device_threads(d->device));
+    device_product_weight(
+        d->device, words_of(d, d->words->gradient, first, logits.columns), dlogits, x);
+    if (first == 0)
+        device_product_input(d->device, dx, dlogits, words);
+    else
+        device_product_input_add(d->device, dx, dlogits, words);
+}
+
+double decoder_loss(struct decoder *d, struct tensor x, int64_t real,
+                    const int32_t *labels, struct tensor dx) {
+    assert(x.rows <= d->logits.rows && real <= x.rows);
+    for (int64_t first = 0; first < d->vocab_size; first += d->block)
+        block_forward(d, x, real, labels, first);
+    for (int64_t first = 0; dx.data && first < d->vocab_size; first += d->block)
+        block_backward(d, x, real, labels, dx, first);
+    return loss_rows_sum(d->rows, real);
+}
