@@ -1,8 +1,9 @@
-/* checkpoint_command - normglue checkpoint: inspect, verify and export model directories.
+/* checkpoint_command - normglue checkpoint: inspect, verify, export and convert model
+ * directories.
  *
- * inspect prints what is there, verify judges it, export takes the model out. All three
- * take what --model takes: a model directory, a checkpoint, or the output folder of a
- * training. */
+ * inspect prints what is there, verify judges it, export takes the model out, convert
+ * gives it another arrangement. All take what --model takes: a model directory, a
+ * checkpoint, or the output folder of a training. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,14 +14,17 @@
 #include "base/subcommand.h"
 #include "encoder/checkpoint.h"
 #include "encoder/checkpoint_folders.h"
+#include "encoder/convert.h"
 #include "encoder/field.h"
+#include "encoder/fold.h"
 #include "encoder/manifest.h"
+#include "encoder/model_files.h"
 #include "encoder/weights.h"
 
 struct values {
     struct options_state *state; /* base/options keeps its memory here */
-    const char *format, *output;
-    bool overwrite;
+    const char *format, *output, *to, *stream_center;
+    bool overwrite, fold;
 };
 
 static const struct option inspect_options[] = {
@@ -29,11 +33,36 @@ static const struct option inspect_options[] = {
     {0},
 };
 static const struct option verify_options[] = {{0}};
+#define OUTPUT_ROWS                                                        \
+    {"output", OPTION_STRING, offsetof(struct values, output), NULL, 0, 0, \
+     "DIR",    "Options",     "where the model goes",          true},      \
+        {"overwrite",                                                      \
+         OPTION_FLAG,                                                      \
+         offsetof(struct values, overwrite),                               \
+         "false",                                                          \
+         0,                                                                \
+         0,                                                                \
+         NULL,                                                             \
+         "Options",                                                        \
+         "replace the model files of a folder that is not empty",          \
+         false},
 static const struct option export_options[] = {
-    {"output", OPTION_STRING, offsetof(struct values, output), NULL, 0, 0, "DIR",
-     "Options", "where the model goes", true},
-    {"overwrite", OPTION_FLAG, offsetof(struct values, overwrite), "false", 0, 0, NULL,
-     "Options", "replace the model files of a folder that is not empty", false},
+    OUTPUT_ROWS{"fold", OPTION_FLAG, offsetof(struct values, fold), "false", 0, 0, NULL,
+                "Options",
+                "put norms' fixed parts and head scales into the matrices beside them",
+                false},
+    {0},
+};
+static const struct option convert_options[] = {
+    OUTPUT_ROWS{"to", OPTION_CHOICE, offsetof(struct values, to), NULL, 0, 0,
+                "prerms|precrms", "Options", "the arrangement that computes the same",
+                true},
+    {"stream-center", OPTION_CHOICE, offsetof(struct values, stream_center), "auto", 0, 0,
+     "auto|writers|after_dropout", "Options",
+     "who keeps the stream's mean at 0: the output matrices, each token's branch, or "
+     "what "
+     "dropout and norms need",
+     false},
     {0},
 };
 
@@ -57,8 +86,19 @@ static const struct command export_command = {
     "--output DIR [OPTION]... DIR",
     "Copies the model files out of a training output or checkpoint, without the training "
     "state.",
-    NULL,
+    "--fold writes a model for inference that gives the same outputs (1e-5): head "
+    "scales\n"
+    "go into the output projection, bn, un and pn without groups into the next layer,\n"
+    "gains and biases of norms into the matrix that reads them.\n",
     export_options,
+    "DIR"};
+
+static const struct command convert_command = {
+    "normglue checkpoint convert",
+    "--to NAME --output DIR [OPTION]... DIR",
+    "Turns a Pre-LN model into one with RMSNorm or CRMSNorm that gives the same outputs.",
+    "Exit status 7, with the reason, when its arrangement has no such form.\n",
+    convert_options,
     "DIR"};
 
 static int64_t number_of_parameters(const struct weights *w) {
@@ -206,13 +246,6 @@ static enum status read_model(const char *directory, struct error *err) {
     return OK;
 }
 
-/* Is there a file of this name in the folder? */
-static bool holds(const char *directory, const char *name) {
-    char path[PATH_BYTES];
-    struct error ignored;
-    return file_join(path, directory, name, &ignored) == OK && file_exists(path);
-}
-
 static enum status verify(const struct values *v, const char *directory,
                           struct error *err) {
     struct error fault;
@@ -220,10 +253,10 @@ static enum status verify(const struct values *v, const char *directory,
     (void)v;
     if (!file_is_directory(directory))
         return error_set(err, ERR_INPUT, "%s: expected a directory", directory);
-    if (holds(directory, MANIFEST_NAME)) {
+    if (model_files_hold(directory, MANIFEST_NAME)) {
         report(directory, checkpoint_verify(directory, &fault), &fault, &damaged);
         seen++;
-    } else if (holds(directory, "config.json")) {
+    } else if (model_files_hold(directory, "config.json")) {
         report(directory, read_model(directory, &fault), &fault, &damaged);
         seen++;
     }
@@ -236,55 +269,72 @@ static enum status verify(const struct values *v, const char *directory,
                    : OK;
 }
 
-static enum status copy(const char *from, const char *to, const char *name,
-                        struct error *err) {
-    char source[PATH_BYTES], target[PATH_BYTES];
-    struct mapping m;
-    TRY(file_join(source, from, name, err));
-    TRY(file_join(target, to, name, err));
-    TRY(file_map(&m, source, err));
-    enum status status = file_write(target, m.data, m.size, err);
-    file_unmap(&m);
+static enum status check_output(const struct values *v, struct error *err) {
+    if (!model_files_hold(v->output, "config.json") || v->overwrite)
+        return OK;
+    return error_set(err, ERR_USAGE,
+                     "%s: there is a model in it already: choose another folder or give "
+                     "--overwrite",
+                     v->output);
+}
+
+static enum status export_copy(const struct values *v, const char *directory,
+                               struct error *err) {
+    char path[PATH_BYTES];
+    TRY(checkpoint_resolve_model(directory, path, &notices_stderr, err));
+    TRY(read_model(path, err));
+    if (!model_files_hold(path, "model.safetensors"))
+        return error_set(err, ERR_INPUT,
+                         "%s: sharded models are exported with --fold only", path);
+    TRY(file_make_directory(v->output, err));
+    return model_files_copy(path, v->output, err);
+}
+
+/* Reads the model, changes it with `change`, writes the result. */
+static enum status rewrite_model(const struct values *v, const char *directory,
+                                 enum status (*change)(struct rewrite *,
+                                                       const struct values *,
+                                                       struct error *),
+                                 struct error *err) {
+    struct rewrite r;
+    TRY(rewrite_open(&r, directory, &notices_stderr, err));
+    enum status status = change(&r, v, err);
+    if (status == OK)
+        status = rewrite_write(&r, v->output, err);
+    rewrite_close(&r);
     return status;
 }
 
-/* The weights last: a folder without them is no model yet. */
-static enum status copy_model(const char *from, const char *to, struct error *err) {
-    static const char *const names[] = {"config.json",
-                                        "vocab.json",
-                                        "merges.txt",
-                                        "tokenizer.json",
-                                        "tokenizer_config.json",
-                                        "special_tokens_map.json",
-                                        "added_tokens.json",
-                                        "configuration_normglue.py",
-                                        "modeling_normglue.py",
-                                        "model.safetensors"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (holds(from, names[i]))
-            TRY(copy(from, to, names[i], err));
-    return OK;
+static enum status change_by_folding(struct rewrite *r, const struct values *v,
+                                     struct error *err) {
+    (void)v;
+    return fold_model(r, err);
+}
+
+static enum status change_by_converting(struct rewrite *r, const struct values *v,
+                                        struct error *err) {
+    const struct convert_target target = {v->to, v->stream_center};
+    return convert_model(r, target, &notices_stderr, err);
 }
 
 static enum status export(const struct values *v, const char *directory,
                           struct error *err) {
-    char path[PATH_BYTES];
-    TRY(checkpoint_resolve_model(directory, path, &notices_stderr, err));
-    TRY(read_model(path, err));
-    if (!holds(path, "model.safetensors")) return error_set(
-        err, ERR_INPUT, "%s: sharded models are not exported", path);
-    if (holds(v->output, "config.json") && !v->overwrite) return error_set(
-        err, ERR_USAGE,
-        "%s: there is a model in it already: choose another folder or give "
-        "--overwrite",
-        v->output);
-    TRY(file_make_directory(v->output, err));
-    TRY(copy_model(path, v->output, err));
+    TRY(check_output(v, err));
+    if (v->fold) TRY(rewrite_model(v, directory, change_by_folding, err));
+    else TRY(export_copy(v, directory, err));
     printf("%s\n", v->output);
     return OK;
 }
 
-/* All three commands take one directory. */
+static enum status convert(const struct values *v, const char *directory,
+                           struct error *err) {
+    TRY(check_output(v, err));
+    TRY(rewrite_model(v, directory, change_by_converting, err));
+    printf("%s\n", v->output);
+    return OK;
+}
+
+/* All commands take one directory. */
 static int run(const struct command *command, int argc, char **argv,
                enum status (*work)(const struct values *, const char *, struct error *)) {
     struct values values = {0};
@@ -312,12 +362,16 @@ static int run_verify(int argc, char **argv) {
 static int run_export(int argc, char **argv) {
     return run(&export_command, argc, argv, export);
 }
+static int run_convert(int argc, char **argv) {
+    return run(&convert_command, argc, argv, convert);
+}
 
 int checkpoint_command(int argc, char **argv) {
     static const struct subcommand rows[] = {
         {"inspect", run_inspect, "tensors, arrangement, sizes, training"},
         {"verify", run_verify, "compare every byte with the checksums"},
         {"export", run_export, "the model alone, out of a training output"},
+        {"convert", run_convert, "the same function with RMSNorm or CRMSNorm"},
     };
     static const struct subcommands all = {"normglue checkpoint", NULL, NULL, rows,
                                            sizeof rows / sizeof *rows};

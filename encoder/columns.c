@@ -49,6 +49,13 @@ HOT static void add_product(float *part, const float *x, const float *y,
         part[c] += x[c] * (y[c] - (origin ? origin[c] : 0));
 }
 
+HOT static void add_squares(float *part, const float *x, const float *origin,
+                            int64_t width) {
+#pragma omp simd
+    for (int64_t c = 0; c < width; c++)
+        part[c] += (x[c] - origin[c]) * (x[c] - origin[c]);
+}
+
 static void sum_block(float *sum, struct tensor x, int64_t first, int64_t rows,
                       int64_t column) {
     float part[WIDTH] = {0}, room[WIDTH];
@@ -72,6 +79,22 @@ static void dot_block(float *sum, struct tensor x, struct tensor y, const float 
                     read_part(y, n, column, width, room[1]),
                     origin ? origin + column : NULL, width);
     add_part(sum, part, width);
+}
+
+static void squares_block(float *sum, struct tensor x, const float *origin, int64_t first,
+                          int64_t rows, int64_t column) {
+    float part[WIDTH] = {0}, room[WIDTH];
+    const int64_t width = least(WIDTH, x.columns - column);
+    for (int64_t n = first; n < first + rows; n++)
+        add_squares(part, read_part(x, n, column, width, room), origin + column, width);
+    add_part(sum, part, width);
+}
+
+void columns_squares_from(float *sum, struct tensor x, const float *origin, int threads) {
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t c = 0; c < x.columns; c += WIDTH)
+        for (int64_t n = 0; n < x.rows; n += BLOCK)
+            squares_block(sum + c, x, origin, n, least(BLOCK, x.rows - n), c);
 }
 
 void columns_dot(float *sum, struct tensor x, struct tensor y, int threads) {

@@ -16,5 +16,7 @@ void columns_dot(float *sum, struct tensor x, struct tensor y, int threads);
 /* sum += sum over rows of x * (y - origin), a number a column; origin NULL = 0. */
 void columns_dot_from(float *sum, struct tensor x, struct tensor y, const float *origin,
                       int threads);
+/* sum += sum over rows of (x - origin)^2. */
+void columns_squares_from(float *sum, struct tensor x, const float *origin, int threads);
 
 #endif

@@ -137,7 +137,7 @@ enum status config_set_switch(struct config *c, const char *key, const char *val
 }
 
 /* Rules of single switches against each other. */
-static enum status check_switches(const struct arrangement *a, struct error *err) {
+static enum status check_sites(const struct arrangement *a, struct error *err) {
     if (!a->pre_norm && !a->post_norm)
         return error_set(err, ERR_USAGE,
                          "pre_norm and post_norm are both 0: expected at least one");
@@ -145,15 +145,51 @@ static enum status check_switches(const struct arrangement *a, struct error *err
         return error_set(err, ERR_USAGE,
                          "dual_stream %g needs post_norm=1 and final_norm=1",
                          a->dual_stream);
-    if (a->norm_aux->buffers)
+    if (!a->norm_aux->forward_row || a->norm_aux->implies_channel)
         return error_set(err, ERR_USAGE,
-                         "norm_aux=%s: a norm with statistics over a batch stands at the "
-                         "pre, post and final sites only: set norm",
+                         "norm_aux=%s: this norm stands at the pre, post and final sites "
+                         "only: set norm",
                          a->norm_aux->name);
     if ((a->norm_penalty[0] > 0 || a->norm_penalty[1] > 0) && a->norm != &norm_bn)
         return error_set(err, ERR_USAGE, "norm_penalty needs norm=bn, found norm=%s",
                          a->norm->name);
     return OK;
+}
+
+/* A stream of mean zero, and one that leaves a channel out. */
+static enum status check_stream(const struct config *c, struct error *err) {
+    const struct arrangement *a = &c->arrangement;
+    if (a->stream_center != STREAM_CENTER_NONE && a->post_norm)
+        return error_set(err, ERR_USAGE,
+                         "stream_center needs post_norm=0: that norm writes the stream");
+    if (a->stream_center == STREAM_CENTER_WRITERS && c->hidden_dropout_prob > 0)
+        return error_set(err, ERR_USAGE,
+                         "stream_center=writers needs hidden_dropout_prob 0, found %g: "
+                         "what dropout leaves has another mean (see after_dropout)",
+                         c->hidden_dropout_prob);
+    if (!a->norm->implies_channel)
+        return OK;
+    if (a->post_norm || a->embed_norm || a->out_norm != SITES_NONE ||
+        a->head_scale == HEAD_SCALE_POST_PROJ)
+        return error_set(err, ERR_USAGE,
+                         "norm=%s needs post_norm=0, embed_norm=0, out_norm=none and no "
+                         "head_scale=post_proj: its stream has hidden_size - 1 channels",
+                         a->norm->name);
+    if (a->stream_center != STREAM_CENTER_WRITERS)
+        return error_set(err, ERR_USAGE,
+                         "norm=%s needs stream_center=writers and hidden_dropout_prob 0",
+                         a->norm->name);
+    if (c->hidden_size < 2)
+        return error_set(err, ERR_USAGE, "norm=%s needs hidden_size 2 at least",
+                         a->norm->name);
+    return OK;
+}
+
+static void resolve_center(struct config *c) {
+    if (c->arrangement.stream_center == STREAM_CENTER_AUTO)
+        c->arrangement.stream_center = c->hidden_dropout_prob > 0
+                                           ? STREAM_CENTER_AFTER_DROPOUT
+                                           : STREAM_CENTER_WRITERS;
 }
 
 /* Sizes against each other; each alone is bounded by its row. */
@@ -205,13 +241,23 @@ enum status config_check(struct config *c, struct error *err) {
     for (const struct field *f = config_fields; f->name; f++)
         TRY(field_check(f, c, err));
     TRY(check_sizes(c, err));
-    TRY(check_switches(&c->arrangement, err));
+    resolve_center(c);
+    TRY(check_sites(&c->arrangement, err));
+    TRY(check_stream(c, err));
     TRY(norm_check_settings(c, err));
     const char *type = computes(c, "postln")  ? "roberta"
                        : computes(c, "preln") ? "roberta-prelayernorm"
                                               : "normglue";
     snprintf(c->model_type, sizeof c->model_type, "%s", type);
     return OK;
+}
+
+int64_t config_stream_size(const struct config *c) {
+    return c->hidden_size - c->arrangement.norm->implies_channel;
+}
+
+int64_t config_centered_stream(const struct config *c) {
+    return c->arrangement.stream_center == STREAM_CENTER_WRITERS ? c->hidden_size : 0;
 }
 
 const char *config_prefix(const struct config *c) {

@@ -17,6 +17,14 @@
 
 enum norm_sites { SITES_NONE = 0, SITES_ATTN = 1, SITES_FFN = 2, SITES_BOTH = 3 };
 enum head_scale { HEAD_SCALE_NONE, HEAD_SCALE_PRE_PROJ, HEAD_SCALE_POST_PROJ };
+/* Who keeps the stream's mean at zero: nobody, the output matrices, whose columns have
+ * mean zero, or each token's branch after dropout. */
+enum stream_center {
+    STREAM_CENTER_NONE,
+    STREAM_CENTER_WRITERS,
+    STREAM_CENTER_AFTER_DROPOUT,
+    STREAM_CENTER_AUTO /* writers without dropout, else after_dropout */
+};
 enum norm_affine { AFFINE_BOTH, AFFINE_GAIN, AFFINE_NONE };
 enum init_rule {
     INIT_RULE_NORMAL,
@@ -33,7 +41,7 @@ enum norm_setting {
     NORM_WINDOW,             /* steps whose statistics are averaged */
     NORM_FILTER,             /* 1 = leave out batches unlike the window */
     NORM_GROUPS,             /* of channels scaled a token at a time first; 0 = none */
-    NORM_BATCH_BACKWARD,     /* 1 = backward divides by the batch's statistic always */
+    NORM_BWD_SCALE,          /* 1 = backward divides by the batch's statistic always */
     NORM_COMPENSATION_AFTER, /* step from which backward is rescaled */
     NORM_SETTINGS
 };
@@ -71,11 +79,14 @@ struct norm_kind; /* encoder/norm.h */
     ROW(norm_eps, "layer_norm_eps", FIELD_NUMBER, 0, 1, "", "added to variances")       \
     ROW(final_eps, "final_eps", FIELD_NUMBER, 0, 1, "", "the same in the final norm")   \
     ROW(norm_stat, "norm_stat", FIELD_NUMBERS, 0, 1e7,                                  \
-        "momentum|momentum_backward|warmup|window|filter|groups|batch_backward|"        \
+        "momentum|momentum_backward|warmup|window|filter|groups|bwd_scale|"             \
         "compensation_after",                                                           \
         "settings of a batch-statistic norm, unset = its own")                          \
     ROW(norm_penalty, "norm_penalty", FIELD_NUMBERS, 0, 1e6, "mean|var",                \
         "weights of bn's penalty in a mean loss, 0 = none")                             \
+    ROW(stream_center, "stream_center", FIELD_WORD, 0, 3,                               \
+        "none|writers|after_dropout|auto",                                              \
+        "what keeps the stream's mean at 0; auto = writers without dropout")            \
     ROW(init, "init", FIELD_WORD, 0, 3,                                                 \
         "normal|xavier_normal|xavier_uniform|torch_linear",                             \
         "rule of the linear layers' initial weights")                                   \
@@ -93,7 +104,8 @@ struct arrangement {
     bool pre_norm, post_norm, embed_norm, final_norm, bottom_skip;
     enum norm_sites mid_norm, out_norm, resid_gain; /* resid_gain: none, ffn or both */
     enum head_scale head_scale;
-    double resid_alpha; /* constant on the skip */
+    enum stream_center stream_center; /* never auto once checked */
+    double resid_alpha;               /* constant on the skip */
     double dual_stream,
         dual_out; /* kappa of ResiDual's second stream (0 = off), weight of the first */
     const struct norm_kind *norm, *norm_aux; /* at pre/post/final sites; at all others */
@@ -132,6 +144,13 @@ static inline int64_t config_max_tokens(const struct config *c) {
     return c->max_position_embeddings - c->pad_token_id - 1;
 }
 
+/* Channels of the residual stream: hidden_size, or one less where the norm takes the last
+ * for minus the sum of the others. */
+int64_t config_stream_size(const struct config *c);
+/* hidden_size where output matrices keep the stream's mean at zero, else 0: the `stream`
+ * of a linear layer that reads or writes it. */
+int64_t config_centered_stream(const struct config *c);
+
 /* One row of the table of named arrangements: `switches` is read as option text
  * ("pre_norm=1 post_norm=0 ..."), applied over the defaults (Post-LN). */
 struct preset {
@@ -158,8 +177,8 @@ enum status config_set_arch(struct config *c, const char *arch,
 enum status config_set_switch(struct config *c, const char *key, const char *value,
                               struct error *err) MUST_CHECK;
 /* Ranges, heads dividing hidden, switches that exclude each other: one sentence each.
- * Sets model_type from the switches (roberta, roberta-prelayernorm or normglue), and what
- * norm_stat leaves out to the kind's own. */
+ * Sets model_type from the switches (roberta, roberta-prelayernorm or normglue), and
+ * resolves stream_center=auto and what norm_stat leaves out. */
 enum status config_check(struct config *c, struct error *err) MUST_CHECK;
 
 /* <directory>/config.json. Errors are ERR_INPUT with the key's name. */

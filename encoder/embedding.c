@@ -18,6 +18,8 @@ void embedding_declare(struct embedding *e, const struct config *config,
     char name[128];
     *e = (struct embedding){.first_position = config->pad_token_id + 1,
                             .pad_token_id = config->pad_token_id,
+                            .narrows = config_stream_size(config) < config->hidden_size,
+                            .centers = a->stream_center != STREAM_CENTER_NONE,
                             .team = team};
     e->word = parameters_add(p, table, config->vocab_size, config->hidden_size,
                              "%s.embeddings.word_embeddings.weight", prefix);
@@ -35,9 +37,12 @@ void embedding_declare(struct embedding *e, const struct config *config,
 
 void embedding_layout(struct embedding *e, struct arena *arena, enum dtype dtype,
                       int64_t max_rows) {
+    const int64_t width = e->word->shape[1];
     norm_layout(&e->norm, arena, max_rows);
     if (e->norm.kind)
-        e->sum = tensor_take(arena, dtype, max_rows, e->word->shape[1]);
+        e->sum = tensor_take(arena, dtype, max_rows, width);
+    if (e->narrows)
+        e->wide = tensor_take(arena, DTYPE_F32, max_rows, width);
 }
 
 HOT static void sum_row(float *x, const float *word, const float *position,
@@ -50,7 +55,7 @@ HOT static void sum_row(float *x, const float *word, const float *position,
 static void forward_row(const struct embedding *e, struct tensor x, int32_t id,
                         struct row_names names, float rate, struct rng stream,
                         int64_t n) {
-    const int64_t width = x.columns;
+    const int64_t width = e->word->shape[1];
     float *room = team_room(e->team), *sum = room + width;
     sum_row(sum, e->word->value + id * width,
             e->position->value + (names.token[n] + e->first_position) * width,
@@ -60,6 +65,8 @@ static void forward_row(const struct embedding *e, struct tensor x, int32_t id,
         e->norm.kind->forward_row(&e->norm, sum, sum, n);
     }
     dropout_row(sum, width, rate, stream, names.sequence[n], names.token[n], 0);
+    if (e->centers)
+        rows_center(sum, x.columns, sum, width);
     rows_store(x, n, sum);
 }
 
@@ -95,12 +102,15 @@ static void add_columns(const struct embedding *e, struct tensor dx, const int32
     }
 }
 
-/* One row of dx through dropout and norm; what is left is the sum's gradient. */
-static void backward_row(const struct embedding *e, struct tensor dx,
+/* One row of dx through centring, dropout and norm; what is left, in dsum, is the sum's
+ * gradient. */
+static void backward_row(const struct embedding *e, struct tensor dsum, struct tensor dx,
                          struct row_names names, float rate, struct rng stream, int64_t n,
                          struct norm_sums sums) {
-    float *row = rows_at(dx, n);
-    dropout_row(row, dx.columns, rate, stream, names.sequence[n], names.token[n], 0);
+    float *row = rows_at(dsum, n);
+    if (e->centers)
+        rows_center(row, dsum.columns, rows_at(dx, n), dx.columns);
+    dropout_row(row, dsum.columns, rate, stream, names.sequence[n], names.token[n], 0);
     if (e->norm.kind)
         e->norm.kind->backward_row(&e->norm, row, row,
                                    rows_read(e->sum, n, team_room(e->team)), n, sums);
@@ -109,18 +119,19 @@ static void backward_row(const struct embedding *e, struct tensor dx,
 void embedding_backward(const struct embedding *e, struct tensor dx, const int32_t *ids,
                         int64_t num_tokens, struct row_names names, float rate,
                         struct rng stream) {
-    const int64_t width = dx.columns;
+    const struct tensor dsum = e->narrows ? tensor_head(e->wide, dx.rows) : dx;
+    const int64_t width = dsum.columns;
 #pragma omp parallel for schedule(static) num_threads(e->team->threads)
     for (int part = 0; part < team_parts(num_tokens); part++) {
         float *sums = team_sums(e->team, part, NORM_SUMS * width);
         for (int64_t n = team_first(num_tokens, part);
              n < team_first(num_tokens, part + 1); n++)
-            backward_row(e, dx, names, rate, stream, n, norm_sums(&e->norm, sums));
+            backward_row(e, dsum, dx, names, rate, stream, n, norm_sums(&e->norm, sums));
     }
     if (e->norm.kind)
         norm_add(&e->norm, num_tokens, 0);
 #pragma omp parallel for schedule(static) num_threads(e->team->threads)
     for (int64_t column = 0; column < width; column += WIDTH)
-        add_columns(e, dx, ids, num_tokens, names.token, column);
-    columns_sum(e->token_type->gradient, tensor_head(dx, num_tokens), e->team->threads);
+        add_columns(e, dsum, ids, num_tokens, names.token, column);
+    columns_sum(e->token_type->gradient, tensor_head(dsum, num_tokens), e->team->threads);
 }

@@ -62,7 +62,7 @@ static void declare_stack(struct encoder *e, struct parameters *p) {
     }
     snprintf(name, sizeof name, "%s.LayerNorm", config_prefix(c));
     if (a->final_norm)
-        norm_declare(&e->final, norm_main(a, true), c->hidden_size, team, p, name);
+        norm_declare(&e->final, norm_main(a, true), config_stream_size(c), team, p, name);
 }
 
 /* Pairs of bf16 that are multiplied at once lie within a head. */
@@ -141,7 +141,7 @@ void encoder_layout(struct encoder *e, struct arena *arena, struct limits limits
                     bool train) {
     const int64_t rows = tensor_round_rows(limits.tokens);
     const int64_t read = is_whole(e) ? rows : tensor_round_rows(limits.output_rows);
-    const int64_t width = e->config->hidden_size;
+    const int64_t width = config_stream_size(e->config);
     const enum dtype dtype = device_dtype(e->device);
     e->limits = limits;
     e->can_train = train;

@@ -65,13 +65,13 @@ enum status encoder_declare(struct encoder **e, const struct config *config,
                             struct error *err) MUST_CHECK;
 void encoder_layout(struct encoder *e, struct arena *arena, struct limits limits,
                     bool train);
-/* Hidden states (num_output_rows, hidden_size), valid until the next forward. ERR_INPUT
- * when a batch breaks the limits, a sequence is longer than config_max_tokens() or an id
- * is outside the table. */
+/* Hidden states (num_output_rows, config_stream_size()), valid until the next forward.
+ * ERR_INPUT when a batch breaks the limits, a sequence is longer than config_max_tokens()
+ * or an id is outside the table. */
 enum status encoder_forward(struct encoder *e, const struct batch *batch,
                             struct pass pass, struct tensor *output,
                             struct error *err) MUST_CHECK;
-/* `doutput` (num_output_rows, hidden_size) may be overwritten. Same batch and pass as the
+/* `doutput`, of the output's shape, may be overwritten. Same batch and pass as the
  * forward. */
 void encoder_backward(struct encoder *e, const struct batch *batch, struct pass pass,
                       struct tensor doutput);

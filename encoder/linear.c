@@ -6,7 +6,11 @@
 void linear_declare(struct linear *l, struct device *device, struct parameters *p,
                     struct parameter_spec spec, int64_t in, int64_t out,
                     const char *name) {
-    const struct parameter_spec bias = {.init = PARAMETER_ZERO, .is_head = spec.is_head};
+    const bool writes = spec.stream && spec.side == PARAMETER_WRITES;
+    const struct parameter_spec bias = {.init = PARAMETER_ZERO,
+                                        .is_head = spec.is_head,
+                                        .side = spec.side,
+                                        .stream = writes ? spec.stream : 0};
     l->device = device;
     l->weight = parameters_add(p, spec, out, in, "%s.weight", name);
     l->bias = parameters_add(p, bias, out, 0, "%s.bias", name);

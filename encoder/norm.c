@@ -32,7 +32,7 @@ static const struct {
     [NORM_WINDOW] = {"window", 1, 64, true},
     [NORM_FILTER] = {"filter", 0, 1, true},
     [NORM_GROUPS] = {"groups", 0, 65536, true},
-    [NORM_BATCH_BACKWARD] = {"batch_backward", 0, 1, true},
+    [NORM_BWD_SCALE] = {"bwd_scale", 0, 1, true},
     [NORM_COMPENSATION_AFTER] = {"compensation_after", 0, 1e7, true},
 };
 
@@ -114,6 +114,9 @@ void norm_declare(struct norm *n, struct norm_spec spec, int64_t width, struct t
                   struct parameters *p, const char *name) {
     const struct parameter_spec weight = {.init = PARAMETER_ONE, .is_head = spec.is_head};
     const struct parameter_spec bias = {.init = PARAMETER_ZERO, .is_head = spec.is_head};
+    *n = (struct norm){0};
+    if (norm_is_none(spec.kind))
+        return;
     *n = (struct norm){.kind = spec.kind,
                        .settings = spec.arrangement->norm_stat,
                        .penalty = spec.arrangement->norm_penalty,

@@ -24,7 +24,7 @@
 #include "encoder/team.h"
 #include "encoder/tensor.h"
 
-#define NORM_KINDS(ROW) ROW(ln) ROW(rms) ROW(bn) ROW(pn) ROW(un)
+#define NORM_KINDS(ROW) ROW(ln) ROW(rms) ROW(crms) ROW(bn) ROW(pn) ROW(un) ROW(none)
 
 struct norm;
 
@@ -64,7 +64,8 @@ struct norm_kind {
     const char *name, *summary, *source; /* source: paper and equation */
     int saved_per_row; /* floats a row that forward keeps for backward */
     int saved_per_channel;
-    bool keeps_rows; /* n->kept: as many rows as the input has */
+    bool implies_channel; /* the stream leaves its last channel out */
+    bool keeps_rows;      /* n->kept: as many rows as the input has */
     const struct norm_buffer
         *buffers;               /* ends with a NULL name; NULL = rows alone count */
     const char *const *figures; /* names of what is logged, ends with NULL; NULL = none */
@@ -79,11 +80,18 @@ struct norm_kind {
     /* Rows of dy beyond the real ones are 0, and those of dx become so. */
     void (*backward)(const struct norm *n, struct tensor dx, struct tensor dy,
                      struct tensor x, struct norm_rows rows);
+    /* Of a kind with buffers: outside training y = gain (x - origin) rstd + bias, x with
+     * its groups scaled where NORM_GROUPS asks. */
+    void (*running)(const struct norm *n, float *origin, float *rstd);
 };
 
 #define NORM_DECLARE_KIND(word) extern const struct norm_kind norm_##word;
 NORM_KINDS(NORM_DECLARE_KIND)
 
+/* A kind without functions: a site of it is off. */
+static inline bool norm_is_none(const struct norm_kind *kind) {
+    return !kind->forward_row && !kind->forward;
+}
 /* NULL when no kind has this name. */
 const struct norm_kind *norm_find(const char *name);
 extern const struct norm_kind *const norm_kinds[]; /* ends with NULL */

@@ -21,10 +21,13 @@ void norm_batch_mean(const struct norm *n, float *mean, struct tensor x) {
     divide(n, mean, x.rows);
 }
 
-void norm_batch_mean_product(const struct norm *n, float *mean, struct tensor x,
-                             struct tensor y) {
+void norm_batch_mean_square(const struct norm *n, float *mean, struct tensor x,
+                            const float *origin) {
     clear(n, mean);
-    columns_dot(mean, x, y, n->team->threads);
+    if (origin)
+        columns_squares_from(mean, x, origin, n->team->threads);
+    else
+        columns_dot(mean, x, x, n->team->threads);
     divide(n, mean, x.rows);
 }
 

@@ -17,10 +17,10 @@ static inline double norm_batch_gain(const struct norm *n, int64_t c) {
     return n->weight ? (double)n->weight->value[c] : 1;
 }
 
-/* Means over `rows` rows of x, and of x y. */
+/* Means over the rows of x, and of (x - origin)^2; origin NULL = 0. */
 void norm_batch_mean(const struct norm *n, float *mean, struct tensor x);
-void norm_batch_mean_product(const struct norm *n, float *mean, struct tensor x,
-                             struct tensor y);
+void norm_batch_mean_square(const struct norm *n, float *mean, struct tensor x,
+                            const float *origin);
 /* y = gain (x - origin) scale + bias; origin NULL = 0. `a` becomes gain scale. */
 void norm_batch_apply(const struct norm *n, struct tensor y, struct tensor x,
                       const float *origin, const float *scale, float *a);

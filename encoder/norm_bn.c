@@ -38,14 +38,10 @@ static const struct norm_default defaults[] = {
     {NORM_SETTINGS, 0},
 };
 
-/* Mean and variance of the real rows; y is room for x - mean. */
-static void measure(const struct norm *n, struct tensor y, struct tensor x,
-                    int64_t real) {
-    const struct tensor centred = tensor_head(y, real), head = tensor_head(x, real);
-    float *mean = norm_batch_array(n, MEAN);
-    norm_batch_mean(n, mean, head);
-    channels_map(centred, head, mean, NULL, NULL, n->team);
-    norm_batch_mean_product(n, norm_batch_array(n, VAR), centred, centred);
+/* Mean and variance of the rows of x. */
+static void measure(const struct norm *n, struct tensor x) {
+    norm_batch_mean(n, norm_batch_array(n, MEAN), x);
+    norm_batch_mean_square(n, norm_batch_array(n, VAR), x, norm_batch_array(n, MEAN));
 }
 
 /* Running statistics towards the batch's, and how far they still are. */
@@ -68,26 +64,28 @@ static void follow(const struct norm *n) {
     }
 }
 
-static void take_running(const struct norm *n) {
-    float *mean = norm_batch_array(n, MEAN), *var = norm_batch_array(n, VAR);
+static float rstd_of(const struct norm *n, float var) {
+    return (float)(1 / sqrt(fmax((double)var, (double)n->eps)));
+}
+
+static void running(const struct norm *n, float *origin, float *rstd) {
     for (int64_t c = 0; c < n->width; c++) {
-        mean[c] = norm_batch_buffer(n, RUNNING_MEAN)[c];
-        var[c] = norm_batch_buffer(n, RUNNING_VAR)[c];
+        origin[c] = norm_batch_buffer(n, RUNNING_MEAN)[c];
+        rstd[c] = rstd_of(n, norm_batch_buffer(n, RUNNING_VAR)[c]);
     }
 }
 
 static void forward(const struct norm *n, struct tensor y, struct tensor x,
                     struct norm_rows rows) {
-    const float *mean = norm_batch_array(n, MEAN), *var = norm_batch_array(n, VAR);
-    float *rstd = norm_batch_array(n, RSTD);
+    float *mean = norm_batch_array(n, MEAN), *rstd = norm_batch_array(n, RSTD);
     if (rows.batch) {
-        measure(n, y, x, rows.real);
+        measure(n, tensor_head(x, rows.real));
         follow(n);
+        for (int64_t c = 0; c < n->width; c++)
+            rstd[c] = rstd_of(n, norm_batch_array(n, VAR)[c]);
     } else {
-        take_running(n);
+        running(n, mean, rstd);
     }
-    for (int64_t c = 0; c < n->width; c++)
-        rstd[c] = (float)(1 / sqrt(fmax((double)var[c], (double)n->eps)));
     norm_batch_apply(n, y, x, mean, rstd, norm_batch_array(n, A));
 }
 
@@ -135,4 +133,5 @@ const struct norm_kind norm_bn = {
     .defaults = defaults,
     .forward = forward,
     .backward = backward,
+    .running = running,
 };

@@ -7,7 +7,7 @@
  *   z = xg s;  s = (t <= W ? q + eps : phi + eps)^-1/2;  y = gain z + bias
  *   phi = t <= W ? phi (t - 1) / t + q / t : af phi + (1 - af) q
  *   g = gain dy;  gt = g - (1 - ab) E z;  dxg = gt s;  E += mean over real rows of gt z
- * s in backward is forward's, or with batch_backward (q + eps)^-1/2 as the published code
+ * s in backward is forward's, or with bwd_scale (q + eps)^-1/2 as the published code
  * has it after the warm-up. In E's recursion mean z^2 is capped at 1 / (1 - ab), where
  * all is forgotten: at twice that it would diverge on one odd batch. Outside training phi
  * stands for q. */
@@ -18,7 +18,7 @@
 #include "encoder/vector.h"
 
 enum { PHI, EMA, STEPS };
-enum { SQUARE, SCALE, SUM, DOT, A, B, ARRAYS };
+enum { SQUARE, ORIGIN, SCALE, SUM, DOT, A, B, ARRAYS };
 
 static const struct norm_buffer buffers[] = {
     {"running_phi", BUFFER_CHANNELS, PARAMETER_ONE},
@@ -27,9 +27,9 @@ static const struct norm_buffer buffers[] = {
     {0},
 };
 static const struct norm_default defaults[] = {
-    {NORM_MOMENTUM, 0.9},     {NORM_MOMENTUM_BACKWARD, 0.9},
-    {NORM_WARMUP, 8000},      {NORM_GROUPS, NORM_DEFAULT_HEADS},
-    {NORM_BATCH_BACKWARD, 0}, {NORM_SETTINGS, 0},
+    {NORM_MOMENTUM, 0.9}, {NORM_MOMENTUM_BACKWARD, 0.9},
+    {NORM_WARMUP, 8000},  {NORM_GROUPS, NORM_DEFAULT_HEADS},
+    {NORM_BWD_SCALE, 0},  {NORM_SETTINGS, 0},
 };
 
 /* ---- A token's groups. ---- */
@@ -98,7 +98,7 @@ static void follow(const struct norm *n, struct tensor xg) {
     const bool warm = t > n->settings[NORM_WARMUP];
     const double keep = warm ? n->settings[NORM_MOMENTUM] : (t - 1) / t;
     float *square = norm_batch_array(n, SQUARE), *phi = norm_batch_buffer(n, PHI);
-    norm_batch_mean_product(n, square, xg, xg);
+    norm_batch_mean_square(n, square, xg, NULL);
     for (int64_t c = 0; c < n->width; c++) {
         const double q = (double)square[c];
         const double used = warm ? (double)phi[c] : q;
@@ -107,10 +107,12 @@ static void follow(const struct norm *n, struct tensor xg) {
     }
 }
 
-static void take_running(const struct norm *n) {
-    for (int64_t c = 0; c < n->width; c++)
-        norm_batch_array(n, SCALE)[c] =
-            (float)(1 / sqrt((double)norm_batch_buffer(n, PHI)[c] + (double)n->eps));
+static void running(const struct norm *n, float *origin, float *rstd) {
+    const float *phi = norm_batch_buffer(n, PHI);
+    for (int64_t c = 0; c < n->width; c++) {
+        origin[c] = 0;
+        rstd[c] = (float)(1 / sqrt((double)phi[c] + (double)n->eps));
+    }
 }
 
 static void forward(const struct norm *n, struct tensor y, struct tensor x,
@@ -120,7 +122,7 @@ static void forward(const struct norm *n, struct tensor y, struct tensor x,
     if (rows.batch)
         follow(n, tensor_head(xg, rows.real));
     else
-        take_running(n);
+        running(n, norm_batch_array(n, ORIGIN), norm_batch_array(n, SCALE));
     norm_batch_apply(n, y, xg, NULL, norm_batch_array(n, SCALE), norm_batch_array(n, A));
 }
 
@@ -130,7 +132,7 @@ static void take_step(const struct norm *n, int64_t c, int64_t real) {
     const double s = (double)norm_batch_array(n, SCALE)[c];
     const double q = (double)norm_batch_array(n, SQUARE)[c];
     const double gain = norm_batch_gain(n, c), old = (double)norm_batch_buffer(n, EMA)[c];
-    const double back = n->settings[NORM_BATCH_BACKWARD] ? 1 / sqrt(q + eps) : s;
+    const double back = n->settings[NORM_BWD_SCALE] ? 1 / sqrt(q + eps) : s;
     const double gz = gain * (double)norm_batch_array(n, DOT)[c] / (double)real;
     norm_batch_array(n, A)[c] = (float)(gain * back);
     norm_batch_array(n, B)[c] = (float)(-lost * old * s * back);
@@ -162,4 +164,5 @@ const struct norm_kind norm_pn = {
     .defaults = defaults,
     .forward = forward,
     .backward = backward,
+    .running = running,
 };

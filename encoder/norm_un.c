@@ -23,7 +23,7 @@
 #include "encoder/norm_batch.h"
 
 enum { RUN, EMA, WINDOW, EMA_WINDOW, STEPS, SKIPS };
-enum { SQUARE, SCALE, RATIO, SUM, DOT, A, B, ARRAYS };
+enum { SQUARE, ORIGIN, SCALE, RATIO, SUM, DOT, A, B, ARRAYS };
 
 static const struct norm_buffer buffers[] = {
     {"running_square", BUFFER_CHANNELS, PARAMETER_ONE},
@@ -111,7 +111,7 @@ static void take_batch(const struct norm *n, struct tensor x) {
     float *window = norm_batch_buffer(n, WINDOW), *q = norm_batch_array(n, SQUARE);
     const double before = n->settings[NORM_FILTER] ? window_variance(n) : 0;
     norm_batch_count(norm_batch_buffer(n, STEPS));
-    norm_batch_mean_product(n, q, x, x);
+    norm_batch_mean_square(n, q, x, NULL);
     push(n, window, q);
     const bool is_out = is_outlier(n, before);
     if (is_out) {
@@ -139,11 +139,11 @@ static void follow(const struct norm *n) {
     }
 }
 
-static void take_running(const struct norm *n) {
+static void running(const struct norm *n, float *origin, float *rstd) {
+    const float *run = norm_batch_buffer(n, RUN);
     for (int64_t c = 0; c < n->width; c++) {
-        norm_batch_array(n, SCALE)[c] =
-            (float)(1 / sqrt((double)norm_batch_buffer(n, RUN)[c] + (double)n->eps));
-        norm_batch_array(n, RATIO)[c] = 1;
+        origin[c] = 0;
+        rstd[c] = (float)(1 / sqrt((double)run[c] + (double)n->eps));
     }
 }
 
@@ -153,7 +153,9 @@ static void forward(const struct norm *n, struct tensor y, struct tensor x,
         take_batch(n, tensor_head(x, rows.real));
         follow(n);
     } else {
-        take_running(n);
+        running(n, norm_batch_array(n, ORIGIN), norm_batch_array(n, SCALE));
+        for (int64_t c = 0; c < n->width; c++)
+            norm_batch_array(n, RATIO)[c] = 1;
     }
     norm_batch_apply(n, y, x, NULL, norm_batch_array(n, SCALE), norm_batch_array(n, A));
 }
@@ -210,4 +212,5 @@ const struct norm_kind norm_un = {
     .defaults = defaults,
     .forward = forward,
     .backward = backward,
+    .running = running,
 };

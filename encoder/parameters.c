@@ -2,14 +2,10 @@
 #include "encoder/parameters.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/rng.h"
-#include "encoder/config.h"
 
 enum { PADDING = 16 }; /* elements: a row of values begins at a cache line */
 
@@ -54,6 +50,8 @@ struct parameter *parameters_add(struct parameters *p, struct parameter_spec spe
     row->is_head = spec.is_head;
     row->adjoins = spec.adjoins;
     row->is_buffer = spec.is_buffer;
+    row->side = spec.side;
+    row->stream = spec.stream;
     return row;
 }
 
@@ -99,101 +97,6 @@ enum status parameters_allocate(struct parameters *p, bool training, struct erro
         row->exp_avg_sq = p->exp_avg_sq + row->offset;
     }
     return OK;
-}
-
-/* The name without the model's prefix: all arrangements start from the same weights. */
-static const char *bare_name(const struct parameter *row, const struct config *config) {
-    const char *prefix = config_prefix(config);
-    const size_t length = strlen(prefix);
-    const bool has = strncmp(row->name, prefix, length) == 0 && row->name[length] == '.';
-    return has ? row->name + length + 1 : row->name;
-}
-
-/* FNV-1a, 64 bits. */
-static uint64_t hash_name(const char *name) {
-    uint64_t h = 0xcbf29ce484222325;
-    for (; *name; name++)
-        h = (h ^ (unsigned char)*name) * 0x100000001b3;
-    return h;
-}
-
-/* Element i is number i % 4 of draw i / 4 of the stream that the row's name has. */
-static void fill_normal(struct parameter *row, struct rng stream, double deviation) {
-    for (size_t i = 0; i < row->count; i += 4) {
-        struct rng_block b =
-            rng_draw(stream, (uint32_t)(i / 4), (uint32_t)(i / 4 >> 32), 0, 0);
-        float normal[4];
-        rng_normal(b.word[0], b.word[1], normal);
-        rng_normal(b.word[2], b.word[3], normal + 2);
-        for (size_t j = 0; j < 4 && i + j < row->count; j++)
-            row->value[i + j] = (float)(deviation * normal[j]);
-    }
-}
-
-static void fill_uniform(struct parameter *row, struct rng stream, double bound) {
-    for (size_t i = 0; i < row->count; i += 4) {
-        struct rng_block b =
-            rng_draw(stream, (uint32_t)(i / 4), (uint32_t)(i / 4 >> 32), 0, 0);
-        for (size_t j = 0; j < 4 && i + j < row->count; j++)
-            row->value[i + j] = (float)(bound * (2 * rng_uniform(b.word[j]) - 1));
-    }
-}
-
-/* Glorot and Bengio 2010 for the Xavier rules; torch_linear is PyTorch's default of a
- * linear layer's weight. */
-static void fill_linear(struct parameter *row, const struct arrangement *a,
-                        struct rng stream) {
-    const double out = (double)row->shape[0], in = (double)row->shape[1];
-    switch (a->init) {
-        case INIT_RULE_NORMAL:
-            fill_normal(row, stream, row->gain * a->initializer_range);
-            break;
-        case INIT_RULE_XAVIER_NORMAL:
-            fill_normal(row, stream, row->gain * sqrt(2 / (in + out)));
-            break;
-        case INIT_RULE_XAVIER_UNIFORM:
-            fill_uniform(row, stream, row->gain * sqrt(6 / (in + out)));
-            break;
-        case INIT_RULE_TORCH_LINEAR:
-            fill_uniform(row, stream, row->gain / sqrt(in));
-            break;
-    }
-}
-
-static void fill_constant(struct parameter *row, float value) {
-    for (size_t i = 0; i < row->count; i++)
-        row->value[i] = value;
-}
-
-void parameters_initialise_row(struct parameter *row, const struct config *config,
-                               uint64_t seed) {
-    const struct arrangement *a = &config->arrangement;
-    const uint64_t hash = hash_name(bare_name(row, config));
-    const struct rng stream =
-        rng_stream(seed, RNG_INIT, (uint32_t)(hash >> 32), (uint32_t)hash);
-    switch (row->init) {
-        case PARAMETER_ZERO:
-            fill_constant(row, 0);
-            break;
-        case PARAMETER_ONE:
-            fill_constant(row, 1);
-            break;
-        case PARAMETER_EMBEDDING:
-            fill_normal(row, stream, a->initializer_range);
-            break;
-        case PARAMETER_LINEAR:
-            fill_linear(row, a, stream);
-            break;
-    }
-    if (row->zero_row >= 0 && row->zero_row < row->shape[0])
-        memset(row->value + row->zero_row * row->shape[1], 0,
-               (size_t)row->shape[1] * sizeof *row->value);
-}
-
-void parameters_initialise(struct parameters *p, const struct config *config,
-                           uint64_t seed) {
-    for (int i = 0; i < p->count; i++)
-        parameters_initialise_row(p->rows[i], config, seed);
 }
 
 void parameters_clear_gradients(struct parameters *p) {

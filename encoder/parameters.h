@@ -21,6 +21,14 @@ enum parameter_init {
     PARAMETER_LINEAR,    /* the config's init rule times `gain` */
 };
 
+/* What a linear layer's row has to do with a residual stream of mean zero (Pre-RMSNorm).
+ * `stream` is the stream's full number of channels, 0 = nothing. */
+enum parameter_side {
+    PARAMETER_WRITES, /* its first axis is the stream's: the sum over it is kept at zero
+                       */
+    PARAMETER_READS,  /* its second axis is the stream's */
+};
+
 struct parameter {
     char name[128]; /* full name in the checkpoint */
     int rank;       /* 1 or 2 */
@@ -34,7 +42,9 @@ struct parameter {
                      new */
     bool adjoins; /* begins where the row before ends, without padding */
     bool is_buffer;
-    size_t offset; /* of its elements in the blocks */
+    enum parameter_side side;
+    int64_t stream; /* an axis of one channel less leaves the last one out */
+    size_t offset;  /* of its elements in the blocks */
     float *value;
     float *gradient, *exp_avg, *exp_avg_sq; /* NULL unless training, or a buffer */
 };
@@ -58,6 +68,8 @@ struct parameter_spec {
     bool decay, is_head;
     bool adjoins; /* query, key and value lie together and are one matrix to a product */
     bool is_buffer;
+    enum parameter_side side;
+    int64_t stream;
 };
 
 /* Adds a row; `columns` 0 = a vector of `rows`. The name is formatted. NULL when out of
@@ -75,6 +87,10 @@ void parameters_initialise(struct parameters *p, const struct config *config,
 /* The same for one row. */
 void parameters_initialise_row(struct parameter *row, const struct config *config,
                                uint64_t seed);
+/* Takes the mean over the first axis out of the gradients of rows that write a stream of
+ * mean zero, and out of their values: before and after an update. */
+void parameters_center_gradients(struct parameters *p, int threads);
+void parameters_center_values(struct parameters *p, int threads);
 void parameters_clear_gradients(struct parameters *p);
 struct parameter *parameters_find(const struct parameters *p, const char *name);
 int64_t parameters_number(

@@ -37,6 +37,12 @@ const struct preset config_presets[] = {
      "preln + norms before both output matrices, larger initial weights"},
     {"rms", PRE_LN " norm=rms norm_affine=gain", "Zhang and Sennrich, arXiv:1910.07467",
      "preln with RMSNorm: no centring, no bias"},
+    {"prerms", PRE_LN " embed_norm=0 norm=rms norm_affine=gain stream_center=auto",
+     "Jiang et al., arXiv:2305.14858",
+     "preln in fewer steps: RMSNorm on a stream whose mean is kept at 0"},
+    {"precrms", PRE_LN " embed_norm=0 norm=crms norm_affine=none stream_center=auto",
+     "Jiang et al., arXiv:2305.14858",
+     "prerms without the stream's last channel; needs --hidden-dropout-prob 0"},
     {"bn", PRE_LN " norm=bn", "Ioffe and Szegedy, arXiv:1502.03167",
      "preln with BatchNorm over real tokens"},
     /* Their 0.1 and 0.01 (pre-norm) of a loss summed over about 4,000 tokens. */

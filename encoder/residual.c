@@ -70,6 +70,8 @@ static void forward_row(const struct residual *r, struct tensor y, struct tensor
     if (r->out)
         r->out->kind->forward_row(r->out, branch, branch, n);
     drop(r, branch, width, n);
+    if (r->center)
+        rows_center(branch, width, branch, width);
     if (second.data)
         add_scaled(rows_at(second, n), branch, r->kappa, width);
     float *sum = rows_open(v, n, room);
@@ -123,6 +125,8 @@ static void branch_row_backward(const struct residual *r, const struct gradients
     float *dz = rows_open(g->dz, n, room);
     const float *z = reads ? rows_read(g->z, n, room + width) : NULL, *normed = z;
     branch_row(dz, rows_at(g->dv, n), row_of(g->dsecond, n), r->kappa, width);
+    if (r->center)
+        rows_center(dz, width, dz, width);
     drop(r, dz, width, n);
     if (r->out && r->head_scale)
         normed = head_scale_row(room + 2 * width, z, r->head_scale, width);

@@ -1,6 +1,7 @@
 /* residual - the end of a sublayer, from its branch to the stream, in one pass over rows.
  *
- *   z = dropout(N_out(z rep(head_scale)));  v = alpha gain x + z (+ bottom)
+ *   z = dropout(N_out(z rep(head_scale)));  v = alpha gain x + z (+ bottom), z without
+ *                                           its mean where the stream has none
  *   second += kappa z;                      y = N_post(v)
  *
  * and the way back. Most of it is absent (NULL) in most arrangements: gain (D),
@@ -19,7 +20,8 @@ struct residual {
     float alpha, kappa; /* kappa 0 = no second stream */
     const struct parameter *gain, *head_scale;
     const struct norm *out, *post;
-    float rate; /* of dropout, 0 outside training */
+    bool center; /* takes the mean of z out, after dropout */
+    float rate;  /* of dropout, 0 outside training */
     struct rng stream;
     struct row_names names;
     struct team *team;

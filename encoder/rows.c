@@ -82,3 +82,21 @@ void rows_add(struct tensor to, struct tensor from, float factor, int threads) {
                   factor, length);
     }
 }
+
+HOT static float mean_of(const float *row, int64_t width, int64_t of) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t c = 0; c < width; c++)
+        sum += row[c];
+    return sum / (float)of;
+}
+
+void rows_center(float *to, int64_t to_width, const float *from, int64_t from_width) {
+    const int64_t all = to_width > from_width ? to_width : from_width;
+    const int64_t common = to_width < from_width ? to_width : from_width;
+    const float mean = mean_of(from, from_width, all);
+    for (int64_t c = 0; c < common; c++)
+        to[c] = from[c] - mean;
+    for (int64_t c = common; c < to_width; c++)
+        to[c] = -mean;
+}

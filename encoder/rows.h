@@ -64,4 +64,9 @@ void rows_scale(struct tensor to, struct tensor from, float factor, int threads)
 /* to += factor from, in f32. */
 void rows_add(struct tensor to, struct tensor from, float factor, int threads);
 
+/* A row of floats without its mean. Where one of them has a channel less, that is the
+ * last of a row whose sum is zero: left out of `to`, or nothing in `from` (the gradient
+ * of leaving it out). May be the same. */
+void rows_center(float *to, int64_t to_width, const float *from, int64_t from_width);
+
 #endif

@@ -50,23 +50,27 @@ static void declare_norm(const struct declaration *d, struct norm *n, bool on, b
 
 /* query, key, value, out, fc1, fc2: `targeted` says whether init_gain reaches it when
  * init_targets is vo12. */
-static struct parameter_spec matrix_spec(const struct sublayer *s, bool targeted) {
+static struct parameter_spec matrix_spec(const struct sublayer *s, bool targeted,
+                                         enum parameter_side side) {
     const struct arrangement *a = &s->config->arrangement;
     return (struct parameter_spec){
         .init = PARAMETER_LINEAR,
         .gain = targeted || a->init_targets == INIT_TARGETS_ALL ? a->init_gain : 1,
-        .decay = true};
+        .decay = true,
+        .side = side,
+        .stream = config_centered_stream(s->config)};
 }
 
 static void declare_query_key_value(const struct declaration *d) {
     static const char *const parts[] = {"query", "key", "value"};
     const int64_t width = d->s->config->hidden_size;
+    const int64_t stream = config_stream_size(d->s->config);
     struct parameter *first[2] = {NULL, NULL};
     for (int i = 0; i < 3; i++) {
-        struct parameter_spec spec = matrix_spec(d->s, i == 2);
+        struct parameter_spec spec = matrix_spec(d->s, i == 2, PARAMETER_READS);
         spec.adjoins = i > 0;
         struct parameter *p = parameters_add(
-            d->p, spec, width, width, "%s.attention.self.%s.weight", d->layer, parts[i]);
+            d->p, spec, width, stream, "%s.attention.self.%s.weight", d->layer, parts[i]);
         first[0] = first[0] ? first[0] : p;
     }
     for (int i = 0; i < 3; i++) {
@@ -82,9 +86,9 @@ static void declare_query_key_value(const struct declaration *d) {
 static void declare_fc1(const struct declaration *d) {
     const struct config *c = d->s->config;
     const struct parameter_spec bias = {.init = PARAMETER_ZERO};
-    d->s->in_weight =
-        parameters_add(d->p, matrix_spec(d->s, true), c->intermediate_size,
-                       c->hidden_size, "%s.intermediate.dense.weight", d->layer);
+    d->s->in_weight = parameters_add(d->p, matrix_spec(d->s, true, PARAMETER_READS),
+                                     c->intermediate_size, config_stream_size(c),
+                                     "%s.intermediate.dense.weight", d->layer);
     d->s->in_bias = parameters_add(d->p, bias, c->intermediate_size, 0,
                                    "%s.intermediate.dense.bias", d->layer);
 }
@@ -96,16 +100,16 @@ static void declare_scales(const struct declaration *d) {
         d->s->head_scale = parameters_add(d->p, one, c->num_attention_heads, 0,
                                           "%s.attention.self.head_scale", d->layer);
     if (c->arrangement.resid_gain & d->names->site)
-        d->s->resid_gain = parameters_add(d->p, one, c->hidden_size, 0, "%s.%s", d->layer,
-                                          d->names->resid_gain);
+        d->s->resid_gain = parameters_add(d->p, one, config_stream_size(c), 0, "%s.%s",
+                                          d->layer, d->names->resid_gain);
 }
 
 void sublayer_declare(struct sublayer *s, const struct config *config,
                       struct device *device, const struct attention *attention,
                       struct parameters *p, int64_t layer) {
     const struct arrangement *a = &config->arrangement;
-    const int64_t width = config->hidden_size;
-    const int64_t core = attention ? width : config->intermediate_size;
+    const int64_t width = config_stream_size(config);
+    const int64_t core = attention ? config->hidden_size : config->intermediate_size;
     struct declaration d = {s, p, attention ? &attention_names : &feed_forward_names, ""};
     char name[128];
     *s = (struct sublayer){.config = config, .device = device, .attention = attention};
@@ -121,11 +125,12 @@ void sublayer_declare(struct sublayer *s, const struct config *config,
         declare_fc1(&d);
     declare_norm(&d, &s->mid, a->mid_norm & d.names->site, false, core, d.names->mid);
     snprintf(name, sizeof name, "%s.%s", d.layer, d.names->output);
-    linear_declare(&s->output, device, p, matrix_spec(s, true), core, width, name);
+    linear_declare(&s->output, device, p, matrix_spec(s, true, PARAMETER_WRITES), core,
+                   width, name);
     declare_scales(&d);
     declare_norm(&d, &s->out, a->out_norm & d.names->site, false, width, d.names->out);
     declare_norm(&d, &s->post, a->post_norm, true, width, d.names->post);
-    device_reserve(device, attention ? 3 * width : core, width);
+    device_reserve(device, attention ? 3 * core : core, width);
     residual_reserve(device_team(device), width);
     middle_reserve(device_team(device), core);
 }
@@ -146,16 +151,17 @@ void workspace_layout(struct workspace *w, struct arena *arena,
                       const struct config *config, enum dtype dtype, int64_t max_rows,
                       int64_t max_picked, bool train) {
     const int64_t d = config->hidden_size, f = config->intermediate_size;
+    const int64_t stream = config_stream_size(config);
     w->wide = tensor_take(arena, dtype, max_rows, most(train ? 3 * d : d, f));
-    w->branch = tensor_take(arena, dtype, max_rows, d);
+    w->branch = tensor_take(arena, dtype, max_rows, stream);
     if (!train)
         return;
     w->dcore = tensor_take(arena, dtype, max_rows, d);
     for (int i = 0; i < 2; i++)
-        w->dx[i] = tensor_take(arena, DTYPE_F32, max_rows, d);
-    w->dpicked = tensor_take(arena, DTYPE_F32, max_picked, d);
+        w->dx[i] = tensor_take(arena, DTYPE_F32, max_rows, stream);
+    w->dpicked = tensor_take(arena, DTYPE_F32, max_picked, stream);
     if (config->arrangement.bottom_skip)
-        w->dbottom = tensor_take(arena, DTYPE_F32, max_rows, d);
+        w->dbottom = tensor_take(arena, DTYPE_F32, max_rows, stream);
 }
 
 /* A norm over a batch reads f32; its output is an operand of products. */
@@ -171,13 +177,13 @@ void sublayer_layout(struct sublayer *s, struct arena *arena, int64_t max_rows_i
                      int64_t max_rows_out, bool picks) {
     const struct config *c = s->config;
     const enum dtype dtype = device_dtype(s->device);
-    const int64_t d = c->hidden_size;
+    const int64_t d = c->hidden_size, stream = config_stream_size(c);
     norm_layout(&s->pre, arena, max_rows_in);
     norm_layout(&s->mid, arena, max_rows_out);
     norm_layout(&s->out, arena, max_rows_out);
     norm_layout(&s->post, arena, max_rows_out);
     if (s->pre.kind)
-        s->normed = tensor_take(arena, dtype, max_rows_in, d);
+        s->normed = tensor_take(arena, dtype, max_rows_in, stream);
     s->hidden = tensor_take(arena, dtype, max_rows_in,
                             s->attention ? 3 * d : c->intermediate_size);
     if (s->attention) {
@@ -185,15 +191,16 @@ void sublayer_layout(struct sublayer *s, struct arena *arena, int64_t max_rows_i
         s->lse = ARENA_TAKE(arena, float, max_rows_out * c->num_attention_heads);
     }
     if (picks)
-        s->picked = tensor_take(arena, dtype, max_rows_out, d);
+        s->picked = tensor_take(arena, dtype, max_rows_out, stream);
     if (picks && s->pre.kind)
-        s->picked_normed = tensor_take(arena, dtype, max_rows_out, d);
+        s->picked_normed = tensor_take(arena, dtype, max_rows_out, stream);
     if (s->out.kind || scales_after(s))
-        s->z = tensor_take(arena, dtype, max_rows_out, d);
+        s->z = tensor_take(arena, dtype, max_rows_out, stream);
     if (s->post.kind)
-        s->v =
-            tensor_take(arena, reads_f32(&s->post) ? DTYPE_F32 : dtype, max_rows_out, d);
-    s->y = tensor_take(arena, is_read_as_f32(s) ? DTYPE_F32 : dtype, max_rows_out, d);
+        s->v = tensor_take(arena, reads_f32(&s->post) ? DTYPE_F32 : dtype, max_rows_out,
+                           stream);
+    s->y =
+        tensor_take(arena, is_read_as_f32(s) ? DTYPE_F32 : dtype, max_rows_out, stream);
 }
 
 /* ---- Both directions. ---- */
@@ -231,6 +238,7 @@ static struct residual residual_of(const struct sublayer *s, const struct stage 
         .head_scale = scales_after(s) ? s->head_scale : NULL,
         .out = or_null(&s->out),
         .post = norm_is_by_rows(&s->post) ? &s->post : NULL,
+        .center = a->stream_center == STREAM_CENTER_AFTER_DROPOUT,
         .rate = st->train ? (float)s->config->hidden_dropout_prob : 0,
         .stream = rng_stream(st->seed, RNG_DROPOUT, s->dropout_site, st->step),
         .names = st->attention.queries,

@@ -73,6 +73,7 @@ static enum status update(struct run *r, int64_t step, int64_t targets,
                           struct error *err) {
     const struct trainer_options *o = r->options;
     double scale = 1.0 / (double)targets;
+    parameters_center_gradients(r->parameters, threads_of(r));
     double norm = adamw_gradient_norm(r->parameters, scale, threads_of(r));
     if (!isfinite(norm))
         return not_finite(r, step, "the gradient's norm", norm, err);
@@ -81,6 +82,7 @@ static enum status update(struct run *r, int64_t step, int64_t targets,
     struct adamw rule = o->adamw;
     rule.learning_rate = schedule_rate(&o->schedule, step);
     adamw_update(r->parameters, &rule, scale, step, threads_of(r));
+    parameters_center_values(r->parameters, threads_of(r));
     r->learning_rate = rule.learning_rate;
     r->gradient_norm = norm;
     return OK;

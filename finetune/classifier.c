@@ -152,8 +152,8 @@ static void lay_out(struct classifier *c, struct limits limits, bool train) {
     head_layout(c->head, &c->arena, limits.output_rows, train);
     input_batch_layout(&c->batch, &c->arena, limits);
     if (train)
-        c->dhidden =
-            tensor_take(&c->arena, DTYPE_F32, limits.output_rows, c->config.hidden_size);
+        c->dhidden = tensor_take(&c->arena, DTYPE_F32, limits.output_rows,
+                                 config_stream_size(&c->config));
 }
 
 enum status classifier_layout(struct classifier *c, struct limits limits, bool train,
@@ -183,7 +183,7 @@ enum status classifier_outputs(struct classifier *c, struct tensor *outputs,
 
 double classifier_loss(struct classifier *c) {
     const struct tensor rows = {.rows = c->batch.batch.num_output_rows,
-                                .columns = c->config.hidden_size};
+                                .columns = config_stream_size(&c->config)};
     return head_loss(c->head, rows, c->batch.labels, (struct pass){.train = false},
                      c->batch.sequence_numbers, NULL);
 }

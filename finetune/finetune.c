@@ -80,6 +80,7 @@ static enum status open_model(struct job *j, struct device *device, struct error
     TRY(classifier_open(c, o->model, device, j->notices, err));
     classifier_labels(c, j->task, j->notices);
     resolve_dropout(o, &c->config);
+    TRY(config_check(&c->config, err));
     int64_t length = classifier_max_length(c, o->max_seq_length);
     if (length < o->max_seq_length)
         notice(j->notices,

@@ -17,7 +17,7 @@ struct head {
     struct linear dense, out_proj;
     struct device *device;
     float dropout;
-    int64_t hidden_size;
+    int64_t hidden_size, stream_size;
     int num_labels;
     struct tensor pooled;  /* (B, D) tanh of the dense layer, kept for its gradient */
     struct tensor dropped; /* (B, D) the same after dropout: what out_proj reads */
@@ -41,8 +41,12 @@ enum status head_declare(struct head **h, const struct config *config,
     head->device = device;
     head->dropout = (float)rate;
     head->hidden_size = config->hidden_size;
+    head->stream_size = config_stream_size(config);
     head->num_labels = config->num_labels;
-    linear_declare(&head->dense, device, parameters, spec, config->hidden_size,
+    struct parameter_spec dense = spec;
+    dense.side = PARAMETER_READS;
+    dense.stream = config_centered_stream(config);
+    linear_declare(&head->dense, device, parameters, dense, head->stream_size,
                    config->hidden_size, "classifier.dense");
     linear_declare(&head->out_proj, device, parameters, spec, config->hidden_size,
                    config->num_labels, "classifier.out_proj");
@@ -84,7 +88,7 @@ static struct tensor pooled_for_output(const struct head *h, struct tensor poole
 
 struct tensor head_forward(struct head *h, struct tensor hidden, struct pass pass,
                            const uint32_t *sequence_numbers) {
-    assert(hidden.rows <= h->outputs.rows && hidden.columns == h->hidden_size);
+    assert(hidden.rows <= h->outputs.rows && hidden.columns == h->stream_size);
     struct tensor pooled = tensor_head(h->pooled, hidden.rows);
     struct tensor outputs = tensor_head(h->outputs, hidden.rows);
     if (pass.train)

@@ -25,9 +25,10 @@ struct mlm_head {
     struct norm norm;
     struct decoder decoder;
     struct device *device;
-    int64_t hidden_size, max_rows, logit_rows;
-    /* (max_rows, D), of the device's type: the padded input, dense's output, the
-     * decoder's input; and the latter in f32: its values for logits, its gradient */
+    int64_t hidden_size, stream_size, max_rows, logit_rows;
+    /* (max_rows, D), of the device's type: the padded input (as wide as the stream),
+     * dense's output, the decoder's input; and the latter in f32: its values for logits,
+     * its gradient */
     struct tensor input, dense_out, normed, plain;
 };
 
@@ -38,11 +39,15 @@ enum status mlm_head_declare(struct mlm_head **out, const struct config *config,
     if (!h)
         return error_set(err, ERR_MEMORY, "out of memory for the MLM head");
     const struct arrangement *a = &config->arrangement;
-    const struct parameter_spec dense = {
-        .init = PARAMETER_LINEAR, .decay = true, .is_head = true};
+    const struct parameter_spec dense = {.init = PARAMETER_LINEAR,
+                                         .decay = true,
+                                         .is_head = true,
+                                         .side = PARAMETER_READS,
+                                         .stream = config_centered_stream(config)};
     h->device = device;
     h->hidden_size = config->hidden_size;
-    linear_declare(&h->dense, device, parameters, dense, h->hidden_size, h->hidden_size,
+    h->stream_size = config_stream_size(config);
+    linear_declare(&h->dense, device, parameters, dense, h->stream_size, h->hidden_size,
                    "lm_head.dense");
     struct norm_spec norm = norm_aux(a);
     norm.is_head = true;
@@ -62,7 +67,7 @@ void mlm_head_layout(struct mlm_head *h, struct arena *arena, int64_t max_rows,
     const int64_t pieces = fit > 16 ? fit : 16;
     h->max_rows = rows;
     h->logit_rows = rows < pieces ? rows : pieces;
-    h->input = tensor_take(arena, dtype, rows, h->hidden_size);
+    h->input = tensor_take(arena, dtype, rows, h->stream_size);
     h->dense_out = tensor_take(arena, dtype, rows, h->hidden_size);
     h->normed = tensor_take(arena, dtype, rows, h->hidden_size);
     h->plain = tensor_take(arena, DTYPE_F32, rows, h->hidden_size);
@@ -82,7 +87,7 @@ static int64_t transform(struct mlm_head *h, struct tensor hidden) {
     const struct tensor input = tensor_head(h->input, rows),
                         dense_out = tensor_head(h->dense_out, rows);
     const struct middle middle = middle_of(h);
-    assert(rows <= h->max_rows && hidden.columns == h->hidden_size);
+    assert(rows <= h->max_rows && hidden.columns == h->stream_size);
     rows_copy(input, hidden, hidden.rows);
     linear_forward(&h->dense, dense_out, input);
     middle_forward(&middle, tensor_head(h->normed, rows), dense_out);
@@ -110,8 +115,9 @@ static void transform_backward(struct mlm_head *h, struct tensor dhidden, int64_
                     h->dense.bias->gradient);
     rows_copy(operand, dnormed, rows); /* normed's values are no longer needed */
     linear_backward_weight(&h->dense, operand, tensor_head(h->input, rows));
-    linear_backward_input(&h->dense, dnormed, operand);
-    rows_copy(dhidden, dnormed, dhidden.rows);
+    const struct tensor dinput = tensor_f32(dnormed.data, rows, h->stream_size);
+    linear_backward_input(&h->dense, dinput, operand);
+    rows_copy(dhidden, dinput, dhidden.rows);
 }
 
 double mlm_head_loss(struct mlm_head *h, struct tensor hidden, const int32_t *labels,

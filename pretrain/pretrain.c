@@ -13,7 +13,8 @@ static enum status print_names(struct buffer *text, struct error *err) {
     TRY(buffer_print(text, err, "Sizes (--size): %s\n\nArrangements (--arch):\n",
                      config_size_names));
     for (const struct preset *p = config_presets; p->name; p++)
-        TRY(buffer_print(text, err, "  %-19s %s\n", p->name, p->summary));
+        TRY(buffer_print(text, err, "  %-19s %s\n%22s%s\n", p->name, p->summary, "",
+                         p->paper));
     return buffer_print(
         text, err,
         "\nExample:\n  normglue pretrain --arch normformer --size mini --tokenizer tok/"

@@ -26,10 +26,10 @@ void reference_take_buffers(struct reference *r);
 bool reference_is_exact(const struct reference *r);
 /* Row of the named parameter in `values`; -1 when there is none. */
 int reference_find(const struct reference *r, const char *format, ...) PRINTF_LIKE(2, 3);
-/* Hidden states of batch->output_rows (num_output_rows, D) into `output`. Dropout draws
- * the masks that the encoder draws; norms with statistics over a batch take those of this
- * batch and leave the running ones. Returns what their penalties add to a loss summed
- * over the output rows. */
+/* Hidden states of batch->output_rows (num_output_rows, channels of the stream) into
+ * `output`. Dropout draws the masks that the encoder draws; norms with statistics over a
+ * batch take those of this batch and leave the running ones. Returns what their penalties
+ * add to a loss summed over the output rows. */
 double reference_forward(const struct reference *r, const struct batch *batch,
                          struct pass pass, double *output);
 

@@ -23,6 +23,8 @@ static void every_preset_is_valid_and_reads_back_exactly(void **state) {
         config_default(&a);
         SUPPORT_OK(config_set_size(&a, "mini", &err), err);
         SUPPORT_OK(config_set_arch(&a, p->name, &err), err);
+        if (a.arrangement.norm->implies_channel)
+            a.hidden_dropout_prob = 0; /* all others train with dropout */
         SUPPORT_OK(config_check(&a, &err), err);
         SUPPORT_OK(config_write(&a, support_folder(), "MaskedLM", &err), err);
         SUPPORT_OK(config_read(&b, support_folder(), &err), err);
@@ -147,6 +149,22 @@ static void a_list_sets_what_it_names(void **state) {
     assert_true(c.arrangement.norm_penalty[1] == 3);
 }
 
+static void the_center_of_the_stream_follows_dropout(void **state) {
+    (void)state;
+    struct config c;
+    config_default(&c);
+    SUPPORT_OK(config_set_arch(&c, "prerms", &err), err);
+    SUPPORT_OK(config_check(&c, &err), err);
+    assert_int_equal(c.arrangement.stream_center, STREAM_CENTER_AFTER_DROPOUT);
+    assert_int_equal(config_stream_size(&c), 768);
+    SUPPORT_OK(config_set_arch(&c, "precrms", &err), err);
+    c.hidden_dropout_prob = 0;
+    SUPPORT_OK(config_check(&c, &err), err);
+    assert_int_equal(c.arrangement.stream_center, STREAM_CENTER_WRITERS);
+    assert_int_equal(config_stream_size(&c), 767);
+    assert_int_equal(config_centered_stream(&c), 768);
+}
+
 static void switches_that_exclude_each_other_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -154,7 +172,11 @@ static void switches_that_exclude_each_other_are_refused(void **state) {
     } rows[] = {
         {"post_norm", "0", "pre_norm and post_norm are both 0*"},
         {"dual_stream", "1", "dual_stream 1 needs post_norm=1 and final_norm=1"},
-        {"norm_aux", "bn", "norm_aux=bn: a norm with statistics over a batch *"},
+        {"norm_aux", "bn", "norm_aux=bn: this norm stands at the pre, post and final *"},
+        {"norm_aux", "crms", "norm_aux=crms: this norm stands at *"},
+        {"norm_aux", "none", "norm_aux=none: this norm stands at *"},
+        {"stream_center", "writers", "stream_center needs post_norm=0*"},
+        {"norm", "crms", "norm=crms needs post_norm=0, embed_norm=0, out_norm=none *"},
         {"norm_penalty", "1", "norm_penalty needs norm=bn, found norm=ln"},
         {"norm_stat", "window=4", "norm_stat: norm=ln has no setting window"},
     };
@@ -166,6 +188,17 @@ static void switches_that_exclude_each_other_are_refused(void **state) {
         support_assert_error(&err, ERR_USAGE, rows[i].sentence);
     }
     struct config c;
+    config_default(&c);
+    SUPPORT_OK(config_set_arch(&c, "precrms", &err), err);
+    assert_int_equal(config_check(&c, &err), ERR_USAGE);
+    support_assert_error(
+        &err, ERR_USAGE,
+        "norm=crms needs stream_center=writers and hidden_dropout_prob 0");
+    SUPPORT_OK(config_set_arch(&c, "prerms", &err), err);
+    SUPPORT_OK(config_set_switch(&c, "stream_center", "writers", &err), err);
+    assert_int_equal(config_check(&c, &err), ERR_USAGE);
+    support_assert_error(&err, ERR_USAGE,
+                         "stream_center=writers needs hidden_dropout_prob 0, found 0.1*");
     config_default(&c);
     SUPPORT_OK(config_set_switch(&c, "norm", "pn", &err), err);
     SUPPORT_OK(config_set_switch(&c, "norm_stat", "groups=5", &err), err);
@@ -334,6 +367,7 @@ int main(void) {
         cmocka_unit_test(names_of_depth_rules_become_numbers),
         cmocka_unit_test(final_eps_follows_norm_eps_until_it_is_set),
         cmocka_unit_test(wrong_names_and_values_are_explained),
+        cmocka_unit_test(the_center_of_the_stream_follows_dropout),
         cmocka_unit_test(a_list_sets_what_it_names),
         cmocka_unit_test(switches_that_exclude_each_other_are_refused),
         cmocka_unit_test(a_published_config_is_read),

@@ -282,7 +282,7 @@ static const struct {
     const char *kind, *settings;
 } kinds[] = {{"bn", ""},
              {"pn", "warmup=3"},
-             {"pn", "warmup=3,groups=0,batch_backward=1"},
+             {"pn", "warmup=3,groups=0,bwd_scale=1"},
              {"un", "warmup=3,compensation_after=4"},
              {"un", "warmup=3,filter=1,compensation_after=4"}};
 

@@ -13,8 +13,10 @@ class NormGlueConfig(PretrainedConfig):
     bottom_skip: a skip from a layer's input to before its last norm.
     dual_stream, dual_out: scale of the second residual stream (0 = off), weight of the first in the output.
     embed_norm, final_norm: norm after the embeddings, after the last layer.
-    norm ("ln", "rms", "bn", "pn", "un"): kind of the pre, post and final norms; norm_aux ("ln", "rms"): of all others.
+    norm ("ln", "rms", "crms", "bn", "pn", "un", "none"): kind of the pre, post and final norms.
+    norm_aux ("ln", "rms"): kind of all other norms.
     norm_affine ("both", "gain", "none"): what the pre, post and final norms learn.
+    stream_center ("none", "writers", "after_dropout"): who keeps the stream's mean at 0; the embeddings are centred then.
     norm_stat: settings of bn, pn and un; norm_penalty: weights of their penalty. Only "groups" and "window" count here.
     """
 
@@ -53,6 +55,7 @@ class NormGlueConfig(PretrainedConfig):
         norm_affine="both",
         norm_stat=None,
         norm_penalty=None,
+        stream_center="none",
         pad_token_id=1,
         bos_token_id=0,
         eos_token_id=2,
@@ -93,3 +96,4 @@ class NormGlueConfig(PretrainedConfig):
         self.norm_affine = norm_affine
         self.norm_stat = norm_stat or {}
         self.norm_penalty = norm_penalty or {}
+        self.stream_center = stream_center

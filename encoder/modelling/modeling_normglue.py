@@ -8,6 +8,9 @@ With x the stream, for each of the sublayers attention and feed-forward:
     v = resid_alpha * resid_gain * x + z (+ the layer's input with bottom_skip, last sublayer only)
     x = post_norm ? N(v) : v
     s += dual_stream * z
+
+With stream_center x is of mean zero: centred after the embeddings, and z after its dropout unless the output matrices
+are centred themselves. With norm "crms" the last channel of x, minus the sum of the others, is left out.
 """
 
 import math
@@ -33,8 +36,8 @@ BUFFERS = {
 class NormGlueNorm(nn.Module):
     """A norm over the last dimension, with gain and bias, gain, or nothing learned.
 
-    LayerNorm ("ln"), RMSNorm ("rms"), BatchNorm ("bn"), PowerNorm ("pn"), Unified Normalization ("un"). The last three
-    divide by their running statistics, in training too: those move in normglue only.
+    LayerNorm ("ln"), RMSNorm ("rms", and "crms" with a channel implied), BatchNorm ("bn"), PowerNorm ("pn"), Unified
+    Normalization ("un"). The last three divide by their running statistics, in training too: those move in normglue only.
     """
 
     def __init__(self, kind, width, eps, affine="both", stat=None):
@@ -55,6 +58,9 @@ class NormGlueNorm(nn.Module):
             return F.layer_norm(x, (self.width,), eps=self.eps)
         if self.kind == "rms":
             return self.scale_tokens(x, 1)
+        if self.kind == "crms":
+            squares = x.pow(2).sum(-1, keepdim=True) + x.sum(-1, keepdim=True).pow(2)
+            return x * torch.rsqrt(squares / (self.width + 1) + self.eps)
         if self.kind == "bn":
             return (x - self.running_mean) * torch.rsqrt(self.running_var.clamp(min=self.eps))
         if self.kind == "un":
@@ -69,12 +75,21 @@ class NormGlueNorm(nn.Module):
         return x if self.bias is None else x + self.bias
 
 
+def stream_size(config):
+    return config.hidden_size - (config.norm == "crms")
+
+
+def center(x, size):
+    """x of mean zero, its first `size` channels."""
+    return (x - x.mean(-1, keepdim=True))[..., :size]
+
+
 def main_norm(config, wanted, eps=None):
     """A norm at a pre, post or final site, or None."""
-    if not wanted:
+    if not wanted or config.norm == "none":
         return None
     eps = config.layer_norm_eps if eps is None else eps
-    return NormGlueNorm(config.norm, config.hidden_size, eps, config.norm_affine, config.norm_stat)
+    return NormGlueNorm(config.norm, stream_size(config), eps, config.norm_affine, config.norm_stat)
 
 
 def aux_norm(config, wanted, width=None):
@@ -91,6 +106,8 @@ class NormGlueEmbeddings(nn.Module):
         super().__init__()
         width = config.hidden_size
         self.pad = config.pad_token_id
+        self.stream = stream_size(config)
+        self.centers = config.stream_center != "none"
         self.word_embeddings = nn.Embedding(config.vocab_size, width, padding_idx=self.pad)
         self.position_embeddings = nn.Embedding(config.max_position_embeddings, width, padding_idx=self.pad)
         self.token_type_embeddings = nn.Embedding(config.type_vocab_size, width)
@@ -108,7 +125,8 @@ class NormGlueEmbeddings(nn.Module):
         if token_type_ids is None:
             token_type_ids = torch.zeros(inputs_embeds.shape[:2], dtype=torch.long, device=inputs_embeds.device)
         x = inputs_embeds + self.position_embeddings(positions.long()) + self.token_type_embeddings(token_type_ids)
-        return self.dropout(apply(self.LayerNorm, x))
+        x = self.dropout(apply(self.LayerNorm, x))
+        return center(x, self.stream) if self.centers else x
 
 
 class NormGlueSelfAttention(nn.Module):
@@ -116,12 +134,12 @@ class NormGlueSelfAttention(nn.Module):
 
     def __init__(self, config):
         super().__init__()
-        width = config.hidden_size
+        stream, width = stream_size(config), config.hidden_size
         self.heads = config.num_attention_heads
         self.place = config.head_scale
-        self.query = nn.Linear(width, width)
-        self.key = nn.Linear(width, width)
-        self.value = nn.Linear(width, width)
+        self.query = nn.Linear(stream, width)
+        self.key = nn.Linear(stream, width)
+        self.value = nn.Linear(stream, width)
         self.head_scale = nn.Parameter(torch.ones(self.heads)) if self.place != "none" else None
         self.inner_attn_ln = aux_norm(config, config.mid_norm in ("attn", "both"))
         self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
@@ -138,7 +156,7 @@ class NormGlueSelfAttention(nn.Module):
         query, key, value = self.split(self.query(x)), self.split(self.key(x)), self.split(self.value(x))
         scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
         weights = torch.softmax(scores + mask, dim=-1)
-        mixed = (self.dropout(weights) @ value).transpose(1, 2).reshape(x.shape)
+        mixed = (self.dropout(weights) @ value).transpose(1, 2).flatten(2)
         return apply(self.inner_attn_ln, self.scale(mixed, "pre_proj")), weights
 
 
@@ -148,9 +166,11 @@ class NormGlueOutput(nn.Module):
     def __init__(self, config, which, width):
         super().__init__()
         self.alpha = config.resid_alpha
-        self.dense = nn.Linear(width, config.hidden_size)
+        stream = stream_size(config)
+        self.centers = config.stream_center == "after_dropout"
+        self.dense = nn.Linear(width, stream)
         gain = config.resid_gain in (which, "both")
-        self.resid_scale = nn.Parameter(torch.ones(config.hidden_size)) if gain else None
+        self.resid_scale = nn.Parameter(torch.ones(stream)) if gain else None
         self.LayerNorm = main_norm(config, config.post_norm)
         self.out_name = "attn_ln" if which == "attn" else "out_layernorm"
         setattr(self, self.out_name, aux_norm(config, config.out_norm in (which, "both")))
@@ -160,6 +180,7 @@ class NormGlueOutput(nn.Module):
         z = self.dense(core)
         z = z if rescale is None else rescale(z)
         z = self.dropout(apply(getattr(self, self.out_name), z))
+        z = center(z, z.shape[-1]) if self.centers else z
         skip = x if self.resid_scale is None else x * self.resid_scale
         v = self.alpha * skip + z
         v = v if bottom is None else v + bottom
@@ -183,7 +204,7 @@ class NormGlueIntermediate(nn.Module):
     def __init__(self, config):
         super().__init__()
         self.LayerNorm = main_norm(config, config.pre_norm)
-        self.dense = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.dense = nn.Linear(stream_size(config), config.intermediate_size)
         self.ffn_layernorm = aux_norm(config, config.mid_norm in ("ffn", "both"), config.intermediate_size)
 
     def forward(self, x):
@@ -281,7 +302,7 @@ class NormGlueLMHead(nn.Module):
 
     def __init__(self, config):
         super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.dense = nn.Linear(stream_size(config), config.hidden_size)
         self.layer_norm = aux_norm(config, True)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
@@ -309,7 +330,7 @@ class NormGlueClassificationHead(nn.Module):
     def __init__(self, config):
         super().__init__()
         rate = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.dense = nn.Linear(stream_size(config), config.hidden_size)
         self.dropout = nn.Dropout(rate)
         self.out_proj = nn.Linear(config.hidden_size, config.num_labels)
 
