@@ -2,6 +2,7 @@
 #include "encoder/adamw.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "encoder/vector.h"
 
@@ -17,6 +18,7 @@ HOT static double sum_of_squares(const float *g, size_t count) {
 
 double adamw_gradient_norm(const struct parameters *p, double scale, int threads) {
     double parts[PARTS], sum = 0;
+    parameters_settle_all(p);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (size_t i = 0; i < PARTS; i++) {
         const size_t begin = p->total * i / PARTS, end = p->total * (i + 1) / PARTS;
@@ -50,8 +52,9 @@ static struct step step_of(const struct adamw *rule, double scale, int64_t t,
     };
 }
 
-HOT static void update(float *restrict w, float *restrict gradient, float *restrict m,
-                       float *restrict v, size_t count, struct step s) {
+HOT static void update(float *restrict w, const float *restrict gradient,
+                       float *restrict m, float *restrict v, size_t count,
+                       struct step s) {
 #pragma omp simd
     for (size_t i = 0; i < count; i++) {
         const float g = s.scale * gradient[i];
@@ -59,7 +62,6 @@ HOT static void update(float *restrict w, float *restrict gradient, float *restr
         v[i] = s.beta2 * v[i] + s.one_minus_beta2 * (g * g);
         const float root = __builtin_sqrtf(v[i]) * s.correction + s.epsilon;
         w[i] -= s.rate * (m[i] / root) + s.shrink * w[i];
-        gradient[i] = 0;
     }
 }
 
@@ -69,12 +71,15 @@ static void update_part(struct parameter *row, size_t begin, size_t end, struct 
     const size_t last = end < row->offset + row->count ? end - row->offset : row->count;
     update(row->value + first, row->gradient + first, row->exp_avg + first,
            row->exp_avg_sq + first, last - first, s);
+    if (!row->is_product)
+        memset(row->gradient + first, 0, (last - first) * sizeof *row->gradient);
 }
 
 void adamw_update(struct parameters *p, const struct adamw *rule, double scale,
                   int64_t step, int threads) {
     const struct step steps[2] = {step_of(rule, scale, step, false),
                                   step_of(rule, scale, step, true)};
+    parameters_settle_all(p);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (size_t i = 0; i < PARTS; i++) {
         const size_t begin = p->total * i / PARTS, end = p->total * (i + 1) / PARTS;
@@ -84,4 +89,6 @@ void adamw_update(struct parameters *p, const struct adamw *rule, double scale,
                 update_part(row, begin, end, steps[row->decay]);
         }
     }
+    for (int r = 0; r < p->count; r++)
+        p->rows[r]->is_stale = p->rows[r]->is_product;
 }

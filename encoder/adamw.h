@@ -19,7 +19,7 @@ struct adamw {
  * order for any thread count. */
 double adamw_gradient_norm(const struct parameters *p, double scale, int threads);
 /* Update number `step` (from 1). Gradients are multiplied by `scale` first and cleared
- * after. */
+ * after, or left stale where a product can write them. */
 void adamw_update(struct parameters *p, const struct adamw *rule, double scale,
                   int64_t step, int threads);
 

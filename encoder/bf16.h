@@ -32,4 +32,9 @@ void bf16_to_floats(float *to, const uint16_t *from, int64_t count);
 /* As bf16_of(), except that the processor's own instruction takes denormals for 0. */
 void bf16_from_floats(uint16_t *to, const float *from, int64_t count);
 
+/* to[i] = low[i] and high[i] side by side, the lower half first; high NULL = 0. */
+void bf16_pair(uint32_t *to, const uint16_t *low, const uint16_t *high, int64_t count);
+/* The same, rounding floats. */
+void bf16_pair_floats(uint32_t *to, const float *low, const float *high, int64_t count);
+
 #endif

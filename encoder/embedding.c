@@ -9,12 +9,15 @@
 #include "encoder/rows.h"
 #include "encoder/vector.h"
 
+/* The table's gradient is a product too where an MLM head is tied to it. */
 void embedding_declare(struct embedding *e, const struct config *config,
                        struct team *team, struct parameters *p) {
     const struct arrangement *a = &config->arrangement;
     const char *prefix = config_prefix(config);
-    struct parameter_spec table = {
-        .init = PARAMETER_EMBEDDING, .zero_row = config->pad_token_id, .decay = true};
+    struct parameter_spec table = {.init = PARAMETER_EMBEDDING,
+                                   .zero_row = config->pad_token_id,
+                                   .decay = true,
+                                   .is_product = true};
     char name[128];
     *e = (struct embedding){.first_position = config->pad_token_id + 1,
                             .pad_token_id = config->pad_token_id,
@@ -23,6 +26,7 @@ void embedding_declare(struct embedding *e, const struct config *config,
                             .team = team};
     e->word = parameters_add(p, table, config->vocab_size, config->hidden_size,
                              "%s.embeddings.word_embeddings.weight", prefix);
+    table.is_product = false;
     e->position =
         parameters_add(p, table, config->max_position_embeddings, config->hidden_size,
                        "%s.embeddings.position_embeddings.weight", prefix);
@@ -121,6 +125,7 @@ void embedding_backward(const struct embedding *e, struct tensor dx, const int32
                         struct rng stream) {
     const struct tensor dsum = e->narrows ? tensor_head(e->wide, dx.rows) : dx;
     const int64_t width = dsum.columns;
+    parameters_settle(e->word);
 #pragma omp parallel for schedule(static) num_threads(e->team->threads)
     for (int part = 0; part < team_parts(num_tokens); part++) {
         float *sums = team_sums(e->team, part, NORM_SUMS * width);

@@ -131,6 +131,8 @@ static void layers_layout(struct encoder *e, struct arena *arena, int64_t rows,
     arena->used = end;
 }
 
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
 /* Norms over a batch read f32, which is no operand of products behind them. */
 static enum dtype stream_dtype(const struct encoder *e) {
     return e->config->arrangement.pre_norm && is_whole(e) ? DTYPE_F32
@@ -149,6 +151,10 @@ void encoder_layout(struct encoder *e, struct arena *arena, struct limits limits
     row_set_layout(&e->read, arena, read, limits.sequences);
     embedding_layout(&e->embedding, arena, dtype, rows);
     attention_layout(&e->attention, arena, limits.tokens_per_sequence);
+    if (train)
+        device_reserve_rows(e->device, rows,
+                            most(3 * width, e->config->intermediate_size),
+                            most(width, e->config->intermediate_size));
     workspace_layout(&e->workspace, arena, e->config, dtype, rows, read, train);
     e->embedded = tensor_take(arena, stream_dtype(e), rows, width);
     layers_layout(e, arena, rows, read, train);

@@ -6,6 +6,7 @@
 void linear_declare(struct linear *l, struct device *device, struct parameters *p,
                     struct parameter_spec spec, int64_t in, int64_t out,
                     const char *name) {
+    spec.is_product = true;
     const bool writes = spec.stream && spec.side == PARAMETER_WRITES;
     const struct parameter_spec bias = {.init = PARAMETER_ZERO,
                                         .is_head = spec.is_head,
@@ -26,7 +27,8 @@ void linear_forward(const struct linear *l, struct tensor y, struct tensor x) {
 }
 
 void linear_backward_weight(const struct linear *l, struct tensor dy, struct tensor x) {
-    device_product_weight(l->device, matrix(l->weight, l->weight->gradient), dy, x);
+    device_product_weight(l->device, matrix(l->weight, l->weight->gradient), dy, x,
+                          parameters_adds(l->weight));
 }
 
 void linear_backward_input(const struct linear *l, struct tensor dx, struct tensor dy) {

@@ -6,24 +6,29 @@
 #include "encoder/norm.h"
 #include "encoder/vector.h"
 
-/* Statistics in double: where x is large beside its deviation, a mean in single precision
- * is off by an amount common to all channels, which weights of one sign add up. */
+/* Where x is large beside its deviation, a mean in single precision is off by an amount
+ * common to all channels, which weights of one sign add up: what it is off by is the mean
+ * of what is left of x, and is taken off too. */
 HOT static void forward_row(float *y, const float *x, int64_t width, const float *gain,
                             const float *bias, float eps, float saved[2]) {
-    double sum = 0, squares = 0;
+    const float share = 1 / (float)width;
+    float sum = 0, left = 0, squares = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t c = 0; c < width; c++)
-        sum += (double)x[c];
-    const double mean = sum / (double)width;
-#pragma omp simd reduction(+ : squares)
-    for (int64_t c = 0; c < width; c++)
-        squares += ((double)x[c] - mean) * ((double)x[c] - mean);
-    const float rstd = (float)(1 / __builtin_sqrt(squares / (double)width + (double)eps));
+        sum += x[c];
+    const float mean = sum * share;
+#pragma omp simd reduction(+ : left, squares)
+    for (int64_t c = 0; c < width; c++) {
+        left += x[c] - mean;
+        squares += (x[c] - mean) * (x[c] - mean);
+    }
+    const float rest = left * share;
+    const double variance = (double)squares / (double)width - (double)(rest * rest);
+    const float rstd = (float)(1 / __builtin_sqrt(variance + (double)eps));
 #pragma omp simd
     for (int64_t c = 0; c < width; c++)
-        y[c] = (float)((double)x[c] - mean) * rstd * (gain ? gain[c] : 1) +
-               (bias ? bias[c] : 0);
-    saved[0] = (float)mean;
+        y[c] = (x[c] - mean - rest) * rstd * (gain ? gain[c] : 1) + (bias ? bias[c] : 0);
+    saved[0] = mean + rest;
     saved[1] = rstd;
 }
 

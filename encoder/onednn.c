@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/cpus.h"
 #include "encoder/bf16.h"
 #include "encoder/onednn_product.h"
@@ -22,9 +23,9 @@ struct device {
     dnnl_stream_t stream;
     struct team team;
     enum dtype dtype;
-    bool packs_f32; /* products of f32 gain from weights in blocks */
-    void *packed;   /* the weights of the product that runs */
-    size_t packed_bytes;
+    bool packs_f32;                 /* products of f32 gain from weights in blocks */
+    struct arena weights;           /* of the product that runs, in blocks */
+    struct arena inputs, gradients; /* the operands of a weight gradient */
     char description[128];
     uint64_t clock;
     struct product cache[SETS][WAYS];
@@ -36,8 +37,9 @@ struct device {
 static struct product *cache_set(struct device *d, struct product_shape s) {
     const uint64_t mixed =
         ((uint64_t)s.m * 0x9E3779B97F4A7C15 + (uint64_t)s.n) * 0xC2B2AE3D27D4EB4F +
-        (uint64_t)s.k * 64 + (uint64_t)s.kind * 8 + (uint64_t)s.in * 4 +
-        (uint64_t)s.out * 2 + s.is_packed;
+        (uint64_t)s.k * 128 + (uint64_t)s.in * 64 + (uint64_t)s.out * 32 +
+        (uint64_t)(s.a_transposed * 16 + s.b_transposed * 8 + s.b_packed * 4 +
+                   s.bias * 2 + s.add);
     return d->cache[(mixed * 0x9E3779B97F4A7C15) >> 32 & (SETS - 1)];
 }
 
@@ -80,7 +82,17 @@ static void run(struct device *d, struct product_shape s, const void *a, const v
         fail(d, "run", s, status);
 }
 
-/* ---- Weights in blocks. ---- */
+/* ---- Operands in the layouts that products read fastest. ---- */
+
+/* Room of at least `bytes`; what it held is lost. */
+static void grow(struct device *d, struct arena *room, size_t bytes) {
+    struct error err;
+    if (bytes <= room->size)
+        return;
+    arena_close(room);
+    if (arena_open(room, bytes, &err) != OK && d->failure.status == OK)
+        d->failure = err;
+}
 
 static size_t most_bytes(enum dtype dtype, int64_t rows, int64_t columns) {
     const size_t a = pack_bytes(dtype, rows, columns),
@@ -89,84 +101,130 @@ static size_t most_bytes(enum dtype dtype, int64_t rows, int64_t columns) {
 }
 
 void device_reserve(struct device *d, int64_t rows, int64_t columns) {
+    if (d->dtype == DTYPE_BF16 || d->packs_f32)
+        grow(d, &d->weights, most_bytes(d->dtype, rows, columns));
+}
+
+/* Columns of dy that are turned into rows at a time: so many stay in the cache. */
+enum { TURNED = 1024, TURNED_UNIT = 64 };
+
+static int64_t turned_at_once(int64_t columns) {
+    const int64_t count = (columns + TURNED - 1) / TURNED;
+    return ((columns + count - 1) / count + TURNED_UNIT - 1) / TURNED_UNIT * TURNED_UNIT;
+}
+
+static size_t turned_bytes(enum dtype dtype, int64_t rows, int64_t columns) {
+    return (size_t)(turned_at_once(columns) * pack_even(rows)) * dtype_bytes(dtype);
+}
+
+void device_reserve_rows(struct device *d, int64_t rows, int64_t outputs,
+                         int64_t inputs) {
     if (d->dtype == DTYPE_F32 && !d->packs_f32)
         return;
-    const size_t bytes = most_bytes(d->dtype, rows, columns);
-    if (bytes <= d->packed_bytes)
-        return;
-    free(d->packed);
-    d->packed = aligned_alloc(64, bytes);
-    d->packed_bytes = d->packed ? bytes : 0;
-    if (!d->packed && d->failure.status == OK)
-        error_set(&d->failure, ERR_MEMORY, "out of memory for %lld x %lld weights",
-                  (long long)rows, (long long)columns);
+    grow(d, &d->inputs, pack_bytes(d->dtype, rows, inputs));
+    grow(d, &d->gradients, turned_bytes(d->dtype, rows, outputs));
+}
+
+size_t device_bytes(const struct device *d) {
+    return d->weights.size + d->inputs.size + d->gradients.size;
 }
 
 /* From how many rows on an f32 product gains more than the copy costs. */
 enum { FORWARD_ROWS = 2048, GRADIENT_ROWS = 256 };
 
 /* Is the copy to be made? In f32 where there is room and it pays. */
-static bool should_pack(struct device *d, enum dtype dtype, int64_t rows,
-                        int64_t least_rows, struct tensor weight) {
-    const bool fits = most_bytes(dtype, weight.rows, weight.columns) <= d->packed_bytes;
+static bool packs_weight(struct device *d, enum dtype dtype, int64_t rows,
+                         int64_t least_rows, struct tensor weight) {
+    const bool fits = most_bytes(dtype, weight.rows, weight.columns) <= d->weights.size;
     assert(fits || dtype == DTYPE_F32 || d->failure.status != OK);
     return fits && (dtype == DTYPE_BF16 || (d->packs_f32 && rows >= least_rows));
+}
+
+/* In bf16 where the sum is long enough; in f32 only rows of x that lie far apart slow
+ * the product down. */
+enum { LEAST_SUM = 32, FAR_APART = 2048 };
+
+static bool packs_operands(const struct device *d, struct tensor dy, struct tensor x) {
+    const bool fits = pack_bytes(x.dtype, x.rows, x.columns) <= d->inputs.size &&
+                      turned_bytes(dy.dtype, dy.rows, dy.columns) <= d->gradients.size;
+    return fits && x.rows >= LEAST_SUM &&
+           (x.dtype == DTYPE_BF16 || (d->packs_f32 && x.columns >= FAR_APART));
 }
 
 /* ---- Products. ---- */
 
 void device_product(struct device *d, struct tensor y, struct tensor x,
                     struct tensor weight, const float *bias) {
-    const bool pack = should_pack(d, x.dtype, x.rows, FORWARD_ROWS, weight);
-    const struct product_shape shape = {
-        .kind = bias ? PRODUCT_FORWARD_BIAS : PRODUCT_FORWARD,
-        .m = x.rows,
-        .n = weight.rows,
-        .k = x.columns,
-        .in = x.dtype,
-        .out = y.dtype,
-        .is_packed = pack};
+    const bool pack = packs_weight(d, x.dtype, x.rows, FORWARD_ROWS, weight);
+    const struct product_shape shape = {.m = x.rows,
+                                        .n = weight.rows,
+                                        .k = x.columns,
+                                        .in = x.dtype,
+                                        .out = y.dtype,
+                                        .b_transposed = true,
+                                        .b_packed = pack,
+                                        .bias = bias != NULL};
     if (pack)
-        pack_transposed(d->packed, x.dtype, weight.data, weight.columns, weight.rows,
-                        d->team.threads);
-    run(d, shape, x.data, pack ? d->packed : weight.data, y.data, bias);
+        pack_transposed(d->weights.base, x.dtype, weight, d->team.threads);
+    run(d, shape, x.data, pack ? d->weights.base : weight.data, y.data, bias);
 }
 
-static void product_input(struct device *d, enum product_kind kind, struct tensor dx,
-                          struct tensor dy, struct tensor weight) {
-    const bool pack = should_pack(d, dy.dtype, dy.rows, GRADIENT_ROWS, weight);
-    const struct product_shape shape = {.kind = kind,
-                                        .m = dy.rows,
+static void product_input(struct device *d, struct tensor dx, struct tensor dy,
+                          struct tensor weight, bool add) {
+    const bool pack = packs_weight(d, dy.dtype, dy.rows, GRADIENT_ROWS, weight);
+    const struct product_shape shape = {.m = dy.rows,
                                         .n = weight.columns,
                                         .k = dy.columns,
                                         .in = dy.dtype,
                                         .out = dx.dtype,
-                                        .is_packed = pack};
+                                        .b_packed = pack,
+                                        .add = add};
     if (pack)
-        pack_plain(d->packed, dy.dtype, weight.data, weight.rows, weight.columns,
-                   d->team.threads);
-    run(d, shape, dy.data, pack ? d->packed : weight.data, dx.data, NULL);
+        pack_plain(d->weights.base, dy.dtype, weight, d->team.threads);
+    run(d, shape, dy.data, pack ? d->weights.base : weight.data, dx.data, NULL);
 }
 
 void device_product_input(struct device *d, struct tensor dx, struct tensor dy,
                           struct tensor weight) {
-    product_input(d, PRODUCT_INPUT_GRADIENT, dx, dy, weight);
+    product_input(d, dx, dy, weight, false);
 }
 
 void device_product_input_add(struct device *d, struct tensor dx, struct tensor dy,
                               struct tensor weight) {
-    product_input(d, PRODUCT_INPUT_GRADIENT_ADD, dx, dy, weight);
+    product_input(d, dx, dy, weight, true);
+}
+
+/* Columns of dy become rows, x lies in blocks. */
+static void product_weight_packed(struct device *d, struct tensor dweight,
+                                  struct tensor dy, struct tensor x, bool add) {
+    const int64_t step = turned_at_once(dy.columns);
+    pack_plain(d->inputs.base, x.dtype, x, d->team.threads);
+    for (int64_t first = 0; first < dy.columns; first += step) {
+        const int64_t left = dy.columns - first, count = left < step ? left : step;
+        const struct product_shape shape = {.m = count,
+                                            .n = x.columns,
+                                            .k = pack_even(x.rows),
+                                            .in = x.dtype,
+                                            .b_packed = true,
+                                            .add = add};
+        pack_columns(d->gradients.base, dy, first, count, d->team.threads);
+        run(d, shape, d->gradients.base, d->inputs.base,
+            tensor_floats(dweight) + first * x.columns, NULL);
+    }
 }
 
 void device_product_weight(struct device *d, struct tensor dweight, struct tensor dy,
-                           struct tensor x) {
-    const struct product_shape shape = {.kind = PRODUCT_WEIGHT_GRADIENT_ADD,
-                                        .m = dy.columns,
+                           struct tensor x, bool add) {
+    const struct product_shape shape = {.m = dy.columns,
                                         .n = x.columns,
                                         .k = x.rows,
                                         .in = x.dtype,
-                                        .out = DTYPE_F32};
-    run(d, shape, dy.data, x.data, dweight.data, NULL);
+                                        .a_transposed = true,
+                                        .add = add};
+    if (packs_operands(d, dy, x))
+        product_weight_packed(d, dweight, dy, x, add);
+    else
+        run(d, shape, dy.data, x.data, dweight.data, NULL);
 }
 
 /* ---- Opening. ---- */
@@ -336,7 +394,9 @@ void device_close(struct device *d) {
         for (int way = 0; way < WAYS; way++)
             product_free(&d->cache[set][way]);
     team_close(&d->team);
-    free(d->packed);
+    arena_close(&d->weights);
+    arena_close(&d->inputs);
+    arena_close(&d->gradients);
     if (d->stream)
         dnnl_stream_destroy(d->stream);
     if (d->engine)

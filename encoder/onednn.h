@@ -56,6 +56,11 @@ void device_close(struct device *d);
  * traffic as reading stored copies would, and there is no stored copy to keep up to date.
  */
 void device_reserve(struct device *d, int64_t rows, int64_t columns);
+/* The same for the operands of weight gradients, when layers are laid out: dy (rows, N)
+ * with N <= `outputs`, x (rows, K) with K <= `inputs`. */
+void device_reserve_rows(struct device *d, int64_t rows, int64_t outputs, int64_t inputs);
+/* Bytes taken by both. */
+size_t device_bytes(const struct device *d);
 
 /* y (M, N) = x (M, K) W^T + bias, W (N, K) row-major; bias (N) or NULL. */
 void device_product(struct device *d, struct tensor y, struct tensor x,
@@ -65,7 +70,7 @@ void device_product_input(struct device *d, struct tensor dx, struct tensor dy,
                           struct tensor weight);
 void device_product_input_add(struct device *d, struct tensor dx, struct tensor dy,
                               struct tensor weight);
-/* dW (N, K) += dy^T x; dW is f32. */
+/* dW (N, K) = dy^T x, or += it; dW is f32. */
 void device_product_weight(struct device *d, struct tensor dweight, struct tensor dy,
-                           struct tensor x);
+                           struct tensor x, bool add);
 #endif

@@ -86,26 +86,24 @@ static dnnl_status_t layout_matrix(layout *l, enum dtype dtype, int64_t rows,
 }
 
 static dnnl_status_t layout_b(layout *l, struct product_shape s) {
-    const bool forward = s.kind == PRODUCT_FORWARD || s.kind == PRODUCT_FORWARD_BIAS;
     const dnnl_dims_t dims = {s.k, s.n};
-    if (s.is_packed)
+    if (s.b_packed)
         return layout_tagged(l, type_of(s.in), dims,
                              s.in == DTYPE_F32 ? dnnl_BA16a64b : dnnl_BA16a64b2a);
-    return layout_matrix(l, s.in, s.k, s.n, forward);
+    return layout_matrix(l, s.in, s.k, s.n, s.b_transposed);
 }
 
 static dnnl_status_t layouts_make(struct layouts *l, struct product_shape s) {
-    TRY_DNNL(layout_matrix(&l->a, s.in, s.m, s.k, s.kind == PRODUCT_WEIGHT_GRADIENT_ADD));
+    TRY_DNNL(layout_matrix(&l->a, s.in, s.m, s.k, s.a_transposed));
     TRY_DNNL(layout_b(&l->b, s));
     TRY_DNNL(layout_matrix(&l->c, s.out, s.m, s.n, false));
     return layout_matrix(&l->bias, DTYPE_F32, 1, s.n, false);
 }
 
-static dnnl_status_t attributes_make(dnnl_primitive_attr_t *attributes,
-                                     enum product_kind kind) {
+static dnnl_status_t attributes_make(dnnl_primitive_attr_t *attributes, bool add) {
     dnnl_post_ops_t ops;
     TRY_DNNL(dnnl_primitive_attr_create(attributes));
-    if (kind != PRODUCT_WEIGHT_GRADIENT_ADD && kind != PRODUCT_INPUT_GRADIENT_ADD)
+    if (!add)
         return dnnl_success;
     TRY_DNNL(dnnl_post_ops_create(&ops));
     dnnl_status_t status = append_sum(ops);
@@ -115,11 +113,11 @@ static dnnl_status_t attributes_make(dnnl_primitive_attr_t *attributes,
     return status;
 }
 
-static dnnl_status_t describe(dnnl_primitive_desc_t *description, enum product_kind kind,
+static dnnl_status_t describe(dnnl_primitive_desc_t *description, struct product_shape s,
                               const struct layouts *l, dnnl_engine_t engine) {
     dnnl_primitive_attr_t attributes = NULL;
-    const layout *bias = kind == PRODUCT_FORWARD_BIAS ? &l->bias : NULL;
-    dnnl_status_t status = attributes_make(&attributes, kind);
+    const layout *bias = s.bias ? &l->bias : NULL;
+    dnnl_status_t status = attributes_make(&attributes, s.add);
     if (status == dnnl_success)
         status =
             matmul_describe(description, engine, &l->a, &l->b, bias, &l->c, attributes);
@@ -150,7 +148,7 @@ dnnl_status_t product_make(struct product *p, struct product_shape shape,
     *p = (struct product){.shape = shape};
     dnnl_status_t status = layouts_make(&l, shape);
     if (status == dnnl_success)
-        status = describe(&description, shape.kind, &l, engine);
+        status = describe(&description, shape, &l, engine);
     if (status == dnnl_success)
         status = dnnl_primitive_create(&p->primitive, description);
     if (status == dnnl_success)
@@ -164,13 +162,14 @@ dnnl_status_t product_make(struct product *p, struct product_shape shape,
 }
 
 bool product_can_pack(enum dtype dtype, dnnl_engine_t engine) {
-    const struct product_shape shape = {PRODUCT_FORWARD, 64, 64, 64, dtype, dtype, true};
+    const struct product_shape shape = {
+        .m = 64, .n = 64, .k = 64, .in = dtype, .out = dtype, .b_packed = true};
     struct layouts l = {0};
     dnnl_primitive_desc_t description = NULL;
     const char *name = "";
     dnnl_status_t status = layouts_make(&l, shape);
     if (status == dnnl_success)
-        status = describe(&description, shape.kind, &l, engine);
+        status = describe(&description, shape, &l, engine);
     if (status == dnnl_success)
         status =
             dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0, &name);
@@ -194,8 +193,9 @@ void product_free(struct product *p) {
 /* ---- Running. ---- */
 
 bool product_is_same(struct product_shape a, struct product_shape b) {
-    return a.kind == b.kind && a.m == b.m && a.n == b.n && a.k == b.k && a.in == b.in &&
-           a.out == b.out && a.is_packed == b.is_packed;
+    return a.m == b.m && a.n == b.n && a.k == b.k && a.in == b.in && a.out == b.out &&
+           a.a_transposed == b.a_transposed && a.b_transposed == b.b_transposed &&
+           a.b_packed == b.b_packed && a.bias == b.bias && a.add == b.add;
 }
 
 /* oneDNN takes all data by plain pointers; only C is written. */

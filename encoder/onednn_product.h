@@ -9,21 +9,13 @@
 
 #include "encoder/tensor.h"
 
-/* The products are all C (m, n) = A (m, k) B (k, n) [+ bias] [+ C]; `kind` says which of
- * A and B lies transposed. */
-enum product_kind {
-    PRODUCT_FORWARD,            /* x W^T */
-    PRODUCT_FORWARD_BIAS,       /* x W^T + bias */
-    PRODUCT_INPUT_GRADIENT,     /* dy W */
-    PRODUCT_INPUT_GRADIENT_ADD, /* dy W + dx */
-    PRODUCT_WEIGHT_GRADIENT_ADD /* dy^T x + dW */
-};
-
+/* The products are all C (m, n) = A (m, k) B (k, n) [+ bias] [+ C]. */
 struct product_shape {
-    enum product_kind kind;
     int64_t m, n, k;
     enum dtype in, out; /* of A and B; of C */
-    bool is_packed;     /* B lies in blocks (pack.h) */
+    bool a_transposed, b_transposed;
+    bool b_packed; /* B lies in blocks (pack.h) */
+    bool bias, add;
 };
 
 struct product {
@@ -38,7 +30,6 @@ dnnl_status_t product_make(struct product *p, struct product_shape shape,
                            dnnl_engine_t engine);
 /* Does oneDNN run products with B in blocks by its fast kernels here? */
 bool product_can_pack(enum dtype dtype, dnnl_engine_t engine);
-/* bias is read by PRODUCT_FORWARD_BIAS only. */
 dnnl_status_t product_run(struct product *p, dnnl_stream_t stream, const void *a,
                           const void *b, void *c, const float *bias);
 void product_free(struct product *p);

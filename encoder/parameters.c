@@ -52,6 +52,7 @@ struct parameter *parameters_add(struct parameters *p, struct parameter_spec spe
     row->is_buffer = spec.is_buffer;
     row->side = spec.side;
     row->stream = spec.stream;
+    row->is_product = spec.is_product;
     return row;
 }
 
@@ -95,6 +96,7 @@ enum status parameters_allocate(struct parameters *p, bool training, struct erro
         row->gradient = p->gradient + row->offset;
         row->exp_avg = p->exp_avg + row->offset;
         row->exp_avg_sq = p->exp_avg_sq + row->offset;
+        row->is_stale = row->is_product;
     }
     return OK;
 }
@@ -102,6 +104,25 @@ enum status parameters_allocate(struct parameters *p, bool training, struct erro
 void parameters_clear_gradients(struct parameters *p) {
     if (p->gradient)
         memset(p->gradient, 0, p->total * sizeof *p->gradient);
+    for (int i = 0; i < p->count; i++)
+        p->rows[i]->is_stale = false;
+}
+
+bool parameters_adds(struct parameter *row) {
+    const bool adds = !row->is_stale;
+    row->is_stale = false;
+    return adds;
+}
+
+void parameters_settle(struct parameter *row) {
+    if (row->is_stale)
+        memset(row->gradient, 0, row->count * sizeof *row->gradient);
+    row->is_stale = false;
+}
+
+void parameters_settle_all(const struct parameters *p) {
+    for (int i = 0; i < p->count; i++)
+        parameters_settle(p->rows[i]);
 }
 
 struct parameter *parameters_find(const struct parameters *p, const char *name) {

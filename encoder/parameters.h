@@ -43,8 +43,10 @@ struct parameter {
     bool adjoins; /* begins where the row before ends, without padding */
     bool is_buffer;
     enum parameter_side side;
-    int64_t stream; /* an axis of one channel less leaves the last one out */
-    size_t offset;  /* of its elements in the blocks */
+    int64_t stream;  /* an axis of one channel less leaves the last one out */
+    bool is_product; /* see parameter_spec */
+    bool is_stale;   /* the gradient counts as 0, whatever lies there */
+    size_t offset;   /* of its elements in the blocks */
     float *value;
     float *gradient, *exp_avg, *exp_avg_sq; /* NULL unless training, or a buffer */
 };
@@ -70,6 +72,8 @@ struct parameter_spec {
     bool is_buffer;
     enum parameter_side side;
     int64_t stream;
+    bool is_product; /* its gradient is a product, which can be written as well as added:
+                        after an update it is left stale, not cleared */
 };
 
 /* Adds a row; `columns` 0 = a vector of `rows`. The name is formatted. NULL when out of
@@ -92,6 +96,12 @@ void parameters_initialise_row(struct parameter *row, const struct config *confi
 void parameters_center_gradients(struct parameters *p, int threads);
 void parameters_center_values(struct parameters *p, int threads);
 void parameters_clear_gradients(struct parameters *p);
+/* For a product that is the whole of a row's gradient so far: false = to be written, the
+ * row is stale no more; true = to be added to what is there. */
+bool parameters_adds(struct parameter *row);
+/* For all else that reads a gradient or adds to parts of it: clears a stale one. */
+void parameters_settle(struct parameter *row);
+void parameters_settle_all(const struct parameters *p);
 struct parameter *parameters_find(const struct parameters *p, const char *name);
 int64_t parameters_number(
     const struct parameters *p); /* trainable weights, without padding */

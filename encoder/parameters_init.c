@@ -181,6 +181,7 @@ static void center(const struct parameter *row, float *matrix, int threads) {
 }
 
 void parameters_center_gradients(struct parameters *p, int threads) {
+    parameters_settle_all(p);
     for (int i = 0; i < p->count; i++)
         if (is_centered(p->rows[i]))
             center(p->rows[i], p->rows[i]->gradient, threads);

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "encoder/bf16.h"
 #include "encoder/vector.h"
 
 #if VECTOR_BF16
@@ -140,41 +141,30 @@ INLINE void transpose_block(float *to, int64_t ld_to, const float *from,
     }
 }
 
-void small_product_transpose(void *words_to, int64_t ld_to, const void *words_from,
-                             int64_t ld_from, int64_t rows, int64_t columns) {
+void small_product_turn(void *words_to, int64_t ld_to, const void *words_from,
+                        int64_t ld_from, int64_t rows, int64_t columns) {
     float *to = words_to;
     const float *from = words_from;
     const int64_t whole_rows = rows / 8 * 8, whole_columns = columns / 8 * 8;
     for (int64_t c = 0; c < whole_columns; c += 8)
         for (int64_t r = 0; r < whole_rows; r += 8)
             transpose_block(to + c * ld_to + r, ld_to, from + r * ld_from + c, ld_from);
-    for (int64_t c = 0; c < columns; c++) {
+    for (int64_t c = 0; c < columns; c++)
         for (int64_t r = c < whole_columns ? whole_rows : 0; r < rows; r++)
             to[c * ld_to + r] = from[r * ld_from + c];
-        memset(to + c * ld_to + rows, 0, (size_t)(ld_to - rows) * sizeof *to);
-    }
 }
 
-HOT static void pair(uint32_t *to, const uint16_t *low, const uint16_t *high,
-                     int64_t width) {
-#pragma omp simd
-    for (int64_t c = 0; c < width; c++)
-        to[c] = low[c] | (uint32_t)high[c] << 16;
-}
-
-HOT static void widen(uint32_t *to, const uint16_t *low, int64_t width) {
-#pragma omp simd
-    for (int64_t c = 0; c < width; c++)
-        to[c] = low[c];
+void small_product_transpose(void *to, int64_t ld_to, const void *from, int64_t ld_from,
+                             int64_t rows, int64_t columns) {
+    small_product_turn(to, ld_to, from, ld_from, rows, columns);
+    for (int64_t c = 0; c < columns && rows < ld_to; c++)
+        memset((float *)to + c * ld_to + rows, 0, (size_t)(ld_to - rows) * sizeof(float));
 }
 
 static void pair_rows(uint32_t *to, int64_t ld_to, const uint16_t *from, int64_t ld_from,
                       int64_t rows, int64_t columns) {
     for (int64_t i = 0; i < rows; i += 2, to += ld_to, from += 2 * ld_from) {
-        if (i + 1 < rows)
-            pair(to, from, from + ld_from, columns);
-        else
-            widen(to, from, columns);
+        bf16_pair(to, from, i + 1 < rows ? from + ld_from : NULL, columns);
         memset(to + columns, 0, (size_t)(ld_to - columns) * sizeof *to);
     }
 }

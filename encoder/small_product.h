@@ -41,6 +41,10 @@ void small_product(enum dtype dtype, int64_t m, int64_t n, int64_t k, struct ope
 void small_product_transpose(void *to, int64_t ld_to, const void *from, int64_t ld_from,
                              int64_t rows, int64_t columns);
 
+/* The same without the zeros: a tile of a larger matrix. */
+void small_product_turn(void *to, int64_t ld_to, const void *from, int64_t ld_from,
+                        int64_t rows, int64_t columns);
+
 /* to (rows, columns) in words that are pairs along k = rows: B's form of `from` (rows,
  * columns), whose rows are `ld_from` elements apart. f32 copies; bf16 puts rows 2 i and
  * 2 i + 1 side by side, 0 after an odd last one. Rows of `to` are `ld_to` words apart and

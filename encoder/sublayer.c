@@ -57,6 +57,7 @@ static struct parameter_spec matrix_spec(const struct sublayer *s, bool targeted
         .init = PARAMETER_LINEAR,
         .gain = targeted || a->init_targets == INIT_TARGETS_ALL ? a->init_gain : 1,
         .decay = true,
+        .is_product = true,
         .side = side,
         .stream = config_centered_stream(s->config)};
 }
@@ -65,30 +66,30 @@ static void declare_query_key_value(const struct declaration *d) {
     static const char *const parts[] = {"query", "key", "value"};
     const int64_t width = d->s->config->hidden_size;
     const int64_t stream = config_stream_size(d->s->config);
-    struct parameter *first[2] = {NULL, NULL};
+    struct parameter *first_bias = NULL;
     for (int i = 0; i < 3; i++) {
         struct parameter_spec spec = matrix_spec(d->s, i == 2, PARAMETER_READS);
         spec.adjoins = i > 0;
         struct parameter *p = parameters_add(
             d->p, spec, width, stream, "%s.attention.self.%s.weight", d->layer, parts[i]);
-        first[0] = first[0] ? first[0] : p;
+        d->s->in_parts[i] = p;
     }
     for (int i = 0; i < 3; i++) {
         const struct parameter_spec spec = {.init = PARAMETER_ZERO, .adjoins = i > 0};
         struct parameter *p = parameters_add(
             d->p, spec, width, 0, "%s.attention.self.%s.bias", d->layer, parts[i]);
-        first[1] = first[1] ? first[1] : p;
+        first_bias = first_bias ? first_bias : p;
     }
-    d->s->in_weight = first[0];
-    d->s->in_bias = first[1];
+    d->s->in_weight = d->s->in_parts[0];
+    d->s->in_bias = first_bias;
 }
 
 static void declare_fc1(const struct declaration *d) {
     const struct config *c = d->s->config;
     const struct parameter_spec bias = {.init = PARAMETER_ZERO};
-    d->s->in_weight = parameters_add(d->p, matrix_spec(d->s, true, PARAMETER_READS),
-                                     c->intermediate_size, config_stream_size(c),
-                                     "%s.intermediate.dense.weight", d->layer);
+    d->s->in_weight = d->s->in_parts[0] = parameters_add(
+        d->p, matrix_spec(d->s, true, PARAMETER_READS), c->intermediate_size,
+        config_stream_size(c), "%s.intermediate.dense.weight", d->layer);
     d->s->in_bias = parameters_add(d->p, bias, c->intermediate_size, 0,
                                    "%s.intermediate.dense.bias", d->layer);
 }
@@ -368,11 +369,22 @@ void sublayer_forward(struct sublayer *s, const struct stage *stage,
 
 /* ---- Backward. ---- */
 
+/* Is a product with rows first .. first + count - 1 of the in-matrix to be added? They
+ * are whole parts, all written once in every backward. */
+static bool adds_to_parts(const struct sublayer *s, int64_t first, int64_t count) {
+    const int64_t rows = s->in_weight->shape[0];
+    bool adds = false;
+    for (int64_t part = first / rows; part < (first + count) / rows; part++)
+        adds = parameters_adds(s->in_parts[part]);
+    return adds;
+}
+
 /* From the gradient of (part of) the core's projections to weight and input. */
 static void in_backward(const struct sublayer *s, struct tensor dx, struct tensor dy,
                         struct tensor x, int64_t first) {
     device_product_weight(s->device,
-                          in_matrix(s, s->in_weight->gradient, first, dy.columns), dy, x);
+                          in_matrix(s, s->in_weight->gradient, first, dy.columns), dy, x,
+                          adds_to_parts(s, first, dy.columns));
     device_product_input(s->device, dx, dy,
                          in_matrix(s, s->in_weight->value, first, dy.columns));
 }

@@ -62,6 +62,7 @@ struct sublayer {
     struct norm pre, mid, out, post;
     struct parameter *head_scale, *resid_gain;
     struct parameter *in_weight, *in_bias; /* query, key, value in a row; or fc1 */
+    struct parameter *in_parts[3];         /* the weights one by one; fc1 is one */
     struct linear output;
     uint32_t dropout_site; /* attention's probabilities use the one before */
     bool adds_bottom, is_last;

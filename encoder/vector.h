@@ -27,26 +27,27 @@
 #define VECTOR_BF16 0
 #endif
 
-/* e^x to 1e-7 relative; 0 below -87.3 (no denormals), infinite above 88.7, NaN for NaN.
- * x = n ln 2 + r with |r| <= ln 2 / 2 (ln 2 in two parts), then a polynomial in r. */
+/* e^x to 1e-7 relative for x <= 0 (and up to 88); 0 below -87.3, so that there are no
+ * denormals; NaN for NaN. x = n ln 2 + r with |r| <= ln 2 / 2 (ln 2 in two parts), a
+ * polynomial in r, and n added to its exponent. */
 static inline float vector_exp(float x) {
-    const float capped = x > 88.0f ? 88.0f : x;
-    const float clipped = capped < -88.0f ? -88.0f : capped;
+    const float clipped = x < -87.3f ? -87.3f : x;
     const float shifted = clipped * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: rounds */
     const float n = shifted - 12582912.0f;
     const float r = (clipped - n * 0.693359375f) + n * 2.12194440e-4f;
-    float p = 1.9875691e-4f;
-    p = p * r + 1.3981999e-3f;
+    float p = 1.3981999e-3f + r * 1.9875691e-4f;
     p = p * r + 8.3334519e-3f;
     p = p * r + 4.1665796e-2f;
     p = p * r + 1.6666665e-1f;
     p = p * r + 5.0000001e-1f;
     p = p * r * r + r + 1.0f;
-    const uint32_t bits = (uint32_t)((int32_t)n + 127) << 23;
-    float power;
-    memcpy(&power, &bits, sizeof power);
-    const float y = x < -87.3f ? 0.0f : p * power;
-    return x > 88.722f ? __builtin_inff() : y;
+    uint32_t bits, power; /* the lowest bits of `shifted` are n */
+    memcpy(&power, &shifted, sizeof power);
+    memcpy(&bits, &p, sizeof bits);
+    bits += power << 23;
+    float y;
+    memcpy(&y, &bits, sizeof y);
+    return x < -87.3f ? 0.0f : y;
 }
 
 /* Phi(x) of the standard normal and, through `density`, exp(-x^2 / 2), which both GELU

@@ -35,6 +35,8 @@ void decoder_layout(struct decoder *d, struct arena *arena, int64_t max_rows,
     d->logits = tensor_take(arena, DTYPE_F32, max_rows, d->vocab_size);
     if (train && device_dtype(d->device) != DTYPE_F32)
         d->dlogits = tensor_take(arena, device_dtype(d->device), max_rows, d->block);
+    if (train)
+        device_reserve_rows(d->device, max_rows, d->block, d->words->shape[1]);
     d->rows = ARENA_TAKE(arena, struct loss_row, max_rows);
 }
 
@@ -69,7 +71,8 @@ static void block_forward(struct decoder *d, struct tensor x, int64_t real,
 }
 
 static void block_backward(struct decoder *d, struct tensor x, int64_t real,
-                           const int32_t *labels, struct tensor dx, int64_t first) {
+                           const int32_t *labels, struct tensor dx, int64_t first,
+                           bool adds) {
     const struct tensor logits = block_logits(d, x.rows, first);
     struct tensor dlogits = logits;
     if (d->dlogits.data)
@@ -80,8 +83,9 @@ static void block_backward(struct decoder *d, struct tensor x, int64_t real,
                         device_team(d->device));
     rows_clear(dlogits, real);
     columns_sum(d->bias->gradient + first, dlogits, device_threads(d->device));
-    device_product_weight(
-        d->device, words_of(d, d->words->gradient, first, logits.columns), dlogits, x);
+    device_product_weight(d->device,
+                          words_of(d, d->words->gradient, first, logits.columns), dlogits,
+                          x, adds);
     if (first == 0)
         device_product_input(d->device, dx, dlogits, words);
     else
@@ -93,7 +97,8 @@ double decoder_loss(struct decoder *d, struct tensor x, int64_t real,
     assert(x.rows <= d->logits.rows && real <= x.rows);
     for (int64_t first = 0; first < d->vocab_size; first += d->block)
         block_forward(d, x, real, labels, first);
+    const bool adds = dx.data && parameters_adds(d->words);
     for (int64_t first = 0; dx.data && first < d->vocab_size; first += d->block)
-        block_backward(d, x, real, labels, dx, first);
+        block_backward(d, x, real, labels, dx, first, adds);
     return loss_rows_sum(d->rows, real);
 }

@@ -64,11 +64,35 @@ static void rows_are_rounded_like_single_values(void **state) {
     }
 }
 
+static void rows_are_put_side_by_side(void **state) {
+    (void)state;
+    enum { MOST = 70 };
+    float low[MOST], high[MOST];
+    uint16_t low16[MOST], high16[MOST];
+    for (int i = 0; i < MOST; i++) {
+        low[i] = 0.01f * (float)(i * i) - 3, high[i] = 1 / (float)(i + 1);
+        low16[i] = bf16_of(low[i]), high16[i] = bf16_of(high[i]);
+    }
+    for (int64_t count = 0; count < MOST; count++)
+        for (int one = 0; one < 2; one++) {
+            uint32_t a[MOST + 1], b[MOST + 1];
+            a[count] = b[count] = 7;
+            bf16_pair_floats(a, low, one ? NULL : high, count);
+            bf16_pair(b, low16, one ? NULL : high16, count);
+            for (int64_t i = 0; i < count; i++) {
+                assert_int_equal(a[i], low16[i] | (one ? 0 : (uint32_t)high16[i] << 16));
+                assert_int_equal(b[i], a[i]);
+            }
+            assert_true(a[count] == 7 && b[count] == 7);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_survive_the_way_there_and_back),
         cmocka_unit_test(rounding_is_to_the_nearest_and_ties_to_even),
         cmocka_unit_test(rows_are_rounded_like_single_values),
+        cmocka_unit_test(rows_are_put_side_by_side),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

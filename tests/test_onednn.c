@@ -62,7 +62,7 @@ static void check_shape(struct device *d, struct shape s) {
     assert_true(worst(y, xs, s.in, 1, ws, 1, s.in, s.in, NULL, NULL) < 1e-4);
     device_product_input(d, dx, y, w);
     assert_true(worst(dx, ys, s.out, 1, ws, s.in, 1, s.out, NULL, NULL) < 1e-3);
-    device_product_weight(d, dw, y, x);
+    device_product_weight(d, dw, y, x, true);
     assert_true(worst(dw, ys, 1, s.out, xs, s.in, 1, s.rows, NULL, before.data) < 1e-3);
     struct tensor all[] = {x, w, bias, y, dx, dw, before};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -84,14 +84,18 @@ static void check_bf16(struct device *d, struct shape s) {
     rows_copy(bx, x, s.rows);
     rows_copy(by, y, s.rows);
     device_reserve(d, s.out, s.in);
+    if (s.rows % 2) /* operands as they are, or in blocks */
+        device_reserve_rows(d, s.rows, s.out, s.in);
     device_product_input(d, dx, by, w);
     assert_true(worst(dx, ys, s.out, 1, ws, s.in, 1, s.out, NULL, NULL) == 0);
     device_product_input_add(d, dx, by, w);
     for (int64_t i = 0; i < s.rows * s.in; i++)
         tensor_floats(dx)[i] /= 2;
     assert_true(worst(dx, ys, s.out, 1, ws, s.in, 1, s.out, NULL, NULL) == 0);
-    device_product_weight(d, dw, by, bx);
+    device_product_weight(d, dw, by, bx, true);
     assert_true(worst(dw, ys, 1, s.out, xs, s.in, 1, s.rows, NULL, before.data) < 1e-4);
+    device_product_weight(d, dw, by, bx, false);
+    assert_true(worst(dw, ys, 1, s.out, xs, s.in, 1, s.rows, NULL, NULL) == 0);
     device_product(d, y, bx, w, NULL);
     assert_true(worst(y, xs, s.in, 1, ws, 1, s.in, s.in, NULL, NULL) == 0);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -122,6 +126,9 @@ static void many_rows_give_the_same_as_few(void **state) {
     assert_int_equal(device_open(&d, 2, NULL, &err), OK);
     device_reserve(d, 70, 50);
     check_shape(d, (struct shape){300, 50, 70});
+    device_reserve_rows(d, 301, 1100, 2100);
+    check_shape(d, (struct shape){301, 2100, 70});
+    check_shape(d, (struct shape){40, 2100, 1100});
     check_shape(d, (struct shape){2100, 50, 70});
     assert_int_equal(device_check(d, &err), OK);
     device_close(d);

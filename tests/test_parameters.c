@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "encoder/adamw.h"
 #include "encoder/config.h"
 #include "encoder/parameters.h"
 #include "tests/support.h"
@@ -45,6 +46,34 @@ static void only_values_exist_outside_training(void **state) {
     SUPPORT_OK(parameters_allocate(&p, false, &err), err);
     assert_non_null(p.rows[0]->value);
     assert_null(p.rows[0]->gradient);
+    parameters_free(&p);
+}
+
+/* A product writes it once after every update and adds from then on; whoever adds parts
+ * of it first gets zeros. */
+static void a_stale_gradient_is_written_or_cleared_never_read(void **state) {
+    (void)state;
+    struct error err;
+    struct parameters p = {0};
+    const struct adamw rule = {1e-3, 0.9, 0.98, 1e-6, 0};
+    parameters_add(&p, (struct parameter_spec){.is_product = true}, 2, 3, "product");
+    parameters_add(&p, (struct parameter_spec){0}, 3, 0, "sum");
+    SUPPORT_OK(parameters_allocate(&p, true, &err), err);
+    struct parameter *product = p.rows[0], *sum = p.rows[1];
+    assert_false(parameters_adds(product)); /* the first of all */
+    assert_true(parameters_adds(product));
+    product->gradient[5] = sum->gradient[2] = 3;
+    adamw_update(&p, &rule, 1, 1, 1);
+    assert_true(sum->gradient[2] == 0);
+    assert_true(parameters_adds(sum));
+    assert_true(adamw_gradient_norm(&p, 1, 1) == 0);
+    assert_true(product->gradient[5] == 0);
+    product->gradient[5] = 3;
+    adamw_update(&p, &rule, 1, 2, 1);
+    parameters_settle(product);
+    assert_true(product->gradient[5] == 0 && parameters_adds(product));
+    adamw_update(&p, &rule, 1, 3, 1);
+    assert_false(parameters_adds(product));
     parameters_free(&p);
 }
 
@@ -125,6 +154,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_aligned_unless_they_adjoin),
         cmocka_unit_test(only_values_exist_outside_training),
+        cmocka_unit_test(a_stale_gradient_is_written_or_cleared_never_read),
         cmocka_unit_test_setup(each_rule_has_its_deviation, defaults),
         cmocka_unit_test_setup(embeddings_leave_their_pad_row_zero, defaults),
         cmocka_unit_test_setup(values_depend_on_seed_and_name_only, defaults),
