@@ -40,8 +40,9 @@ static ASCII_MASKS_INLINE struct ascii_masks ascii_masks_portable(
 
 #ifdef ASCII_MASKS_X86
 
-#define ASCII_MASKS_AVX2 __attribute__((target("avx2,bmi,bmi2")))
-#define ASCII_MASKS_AVX512 __attribute__((target("avx512f,avx512bw,avx2,bmi,bmi2")))
+#define ASCII_MASKS_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
+#define ASCII_MASKS_AVX512 \
+    __attribute__((target("avx512f,avx512bw,avx512vbmi2,avx2,bmi,bmi2,lzcnt,popcnt")))
 
 /* Bytes of `v` within [first, first + count). */
 ASCII_MASKS_AVX2 static ASCII_MASKS_INLINE uint64_t ascii_masks_within_2(__m256i v,

@@ -85,30 +85,66 @@ static size_t step(struct walk *w, size_t at) {
 
 /* Writes the places of all bits, eight at a time: how many there are decides nothing that
  * the processor has to foresee for each. There is room for BLOCK ends. */
-static ASCII_MASKS_INLINE size_t emit(struct walk *w, size_t at, uint64_t starts) {
+static ASCII_MASKS_INLINE void write_places(size_t *ends, size_t at, uint64_t bits) {
+    size_t count = (size_t)__builtin_popcountll(bits);
+    for (size_t i = 0; i < count; i += 8)
+        for (size_t j = i; j < i + 8; j++, bits &= bits - 1)
+            ends[j] = at + (size_t)__builtin_ctzll(bits | (uint64_t)1 << (BLOCK - 1));
+}
+
+#ifdef ASCII_MASKS_X86
+/* The same with one instruction that packs the numbers of the bits. */
+ASCII_MASKS_AVX512 static ASCII_MASKS_INLINE void write_places_avx512(size_t *ends,
+                                                                      size_t at,
+                                                                      uint64_t bits) {
+    static const unsigned char numbers[BLOCK] = {
+        0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+        16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
+        32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
+        48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
+    unsigned char places[BLOCK];
+    __m512i packed = _mm512_maskz_compress_epi8(bits, _mm512_loadu_si512(numbers));
+    __m512i from = _mm512_set1_epi64((long long)at);
+    __m128i first = _mm512_castsi512_si128(packed);
+    _mm512_storeu_si512(ends, _mm512_add_epi64(from, _mm512_cvtepu8_epi64(first)));
+    first = _mm_srli_si128(first, 8);
+    _mm512_storeu_si512(ends + 8, _mm512_add_epi64(from, _mm512_cvtepu8_epi64(first)));
+    size_t count = (size_t)__builtin_popcountll(bits);
+    if (count <= 16)
+        return;
+    _mm512_storeu_si512(places, packed);
+    for (size_t i = 16; i < count; i++)
+        ends[i] = at + places[i];
+}
+#endif
+
+/* What a path does its own way. */
+struct tools {
+    struct ascii_masks (*masks)(const unsigned char *);
+    void (*write_places)(size_t *ends, size_t at, uint64_t bits);
+};
+
+/* Writes the starts, which are ends too; the last one is where to go on. */
+static ASCII_MASKS_INLINE size_t emit(struct walk *w, size_t at, uint64_t starts,
+                                      struct tools tools) {
     if (!starts)
         return at;
-    size_t *ends = w->ends + w->count;
-    size_t count = (size_t)__builtin_popcountll(starts);
-    for (size_t i = 0; i < count; i += 8)
-        for (size_t j = i; j < i + 8; j++, starts &= starts - 1)
-            ends[j] = at + (size_t)__builtin_ctzll(starts | (uint64_t)1 << (BLOCK - 1));
-    w->count += count;
-    return ends[count - 1];
+    tools.write_places(w->ends + w->count, at, starts);
+    w->count += (size_t)__builtin_popcountll(starts);
+    return at + BLOCK - 1 - (size_t)__builtin_clzll(starts);
 }
 
 /* The starts within the block at `at` that are certain, without the first. *is_end: they
  * are all that the text still has. */
-static ASCII_MASKS_INLINE uint64_t
-certain_starts(const struct walk *w, size_t at, bool *is_end,
-               struct ascii_masks (*masks)(const unsigned char *)) {
+static ASCII_MASKS_INLINE uint64_t certain_starts(const struct walk *w, size_t at,
+                                                  bool *is_end, struct tools tools) {
     unsigned char tail[BLOCK + 2] = {0};
     const unsigned char *block = w->text + at;
     size_t known = w->length - at < BLOCK ? w->length - at : BLOCK;
     *is_end = known == w->length - at;
     if (w->length - at < BLOCK + 2)
         block = memcpy(tail, block, known);
-    struct ascii_masks m = masks(block);
+    struct ascii_masks m = tools.masks(block);
     if (m.high) {
         known = (size_t)__builtin_ctzll(m.high);
         *is_end = false;
@@ -118,25 +154,30 @@ certain_starts(const struct walk *w, size_t at, bool *is_end,
     return sure < BLOCK ? starts & (((uint64_t)1 << sure) - 1) : starts;
 }
 
-static ASCII_MASKS_INLINE size_t
-scan(struct walk *w, size_t at, struct ascii_masks (*masks)(const unsigned char *)) {
+/* Does the first character but a space lie beyond ASCII? Its masks would tell nothing. */
+static ASCII_MASKS_INLINE bool is_not_ascii(const struct walk *w, size_t at) {
+    size_t first = at + (w->text[at] == ' ' && at + 1 < w->length);
+    return w->text[first] >= 0x80;
+}
+
+static ASCII_MASKS_INLINE size_t scan(struct walk *w, size_t at, struct tools tools) {
     bool has_room = w->max >= BLOCK;
     while (at < w->length && w->count < w->max) {
         /* A block's worth of room is left for the next call rather than stepped through.
          */
         if (has_room && w->max - w->count < BLOCK)
             break;
-        if (!has_room || w->text[at] >= 0x80) {
+        if (!has_room || is_not_ascii(w, at)) {
             at = step(w, at);
             continue;
         }
         bool is_end;
-        uint64_t starts = certain_starts(w, at, &is_end, masks);
+        uint64_t starts = certain_starts(w, at, &is_end, tools);
         if (starts == 0 && !is_end) {
             at = step(w, at);
             continue;
         }
-        at = emit(w, at, starts);
+        at = emit(w, at, starts, tools);
         if (is_end)
             at = w->ends[w->count++] = w->length;
     }
@@ -144,22 +185,23 @@ scan(struct walk *w, size_t at, struct ascii_masks (*masks)(const unsigned char 
 }
 
 static size_t scan_portable(struct walk *w, size_t at) {
-    return scan(w, at, ascii_masks_portable);
+    return scan(w, at, (struct tools){ascii_masks_portable, write_places});
 }
 
 #ifdef ASCII_MASKS_X86
 ASCII_MASKS_AVX2 static size_t scan_avx2(struct walk *w, size_t at) {
-    return scan(w, at, ascii_masks_avx2);
+    return scan(w, at, (struct tools){ascii_masks_avx2, write_places});
 }
 
 ASCII_MASKS_AVX512 static size_t scan_avx512(struct walk *w, size_t at) {
-    return scan(w, at, ascii_masks_avx512);
+    return scan(w, at, (struct tools){ascii_masks_avx512, write_places_avx512});
 }
 #endif
 
 enum split_path split_best_path(void) {
 #ifdef ASCII_MASKS_X86
-    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("bmi2"))
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi2") &&
+        __builtin_cpu_supports("bmi2"))
         return SPLIT_AVX512;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2"))
         return SPLIT_AVX2;

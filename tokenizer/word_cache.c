@@ -37,7 +37,7 @@ enum status word_cache_open(struct word_cache *c, unsigned log2_buckets,
     c->store_size = buckets * STORE_PER_BUCKET;
     c->buckets = take_table(buckets * sizeof *c->buckets);
     c->longs = take_table(buckets * LONGS_PER_BUCKET * sizeof *c->longs);
-    c->store = take_table(c->store_size);
+    c->store = take_table(c->store_size + 1);
     if (!c->buckets || !c->longs || !c->store) {
         word_cache_close(c);
         return error_set(err, ERR_MEMORY, "out of memory for a cache of words");
@@ -75,8 +75,11 @@ static void read_entry(const struct word_cache *c, uint32_t place, int32_t *ids,
     const unsigned char *at = c->store + place;
     memcpy(head, at, sizeof head);
     at += sizeof head;
-    for (size_t i = 0; i < head[1]; i++, at += ID_BYTES)
-        ids[i] = at[0] | at[1] << 8 | at[2] << 16;
+    for (size_t i = 0; i < head[1]; i++, at += ID_BYTES) {
+        uint32_t four;
+        memcpy(&four, at, sizeof four); /* the store has a byte to spare */
+        ids[i] = (int32_t)(four & 0xFFFFFF);
+    }
     *count = head[1];
 }
 
@@ -96,20 +99,27 @@ bool word_long_find(const struct word_cache *c, uint64_t hash, const unsigned ch
     return false;
 }
 
+void word_slot_read(const struct word_cache *c, const int32_t slot[WORD_SLOT_IDS],
+                    int32_t *ids, size_t *count) {
+    if (slot[0] < -1) {
+        read_entry(c, (uint32_t)~slot[0], ids, count);
+        return;
+    }
+    *count = word_slot_count(slot);
+    memcpy(ids, slot, *count * sizeof *ids);
+}
+
 bool word_cache_find(const struct word_cache *c, const unsigned char *word, size_t length,
                      int32_t *ids, size_t *count) {
-    if (length > WORD_KEY_BYTES)
-        return length <= WORD_LONGEST &&
-               word_long_find(c, word_long_hash(word, length), word, length, ids, count);
-    struct word_key key = word_key_of(word, length);
-    const struct word_slot *slot = word_bucket_find(word_cache_bucket(c, key), key);
-    if (!slot)
+    if (length > WORD_LONGEST)
         return false;
-    if (slot->ids[0] < -1)
-        return read_entry(c, (uint32_t)~slot->ids[0], ids, count), true;
-    *count = word_slot_count(slot);
-    memcpy(ids, slot->ids, *count * sizeof *ids);
-    return true;
+    if (length <= WORD_KEY_BYTES) {
+        struct word_key key = word_key_of(word, length);
+        const int32_t *slot = word_bucket_find(word_cache_bucket(c, key), key);
+        if (slot)
+            return word_slot_read(c, slot, ids, count), true;
+    }
+    return word_long_find(c, word_long_hash(word, length), word, length, ids, count);
 }
 
 /* Stores ids and text; the place, 0 when the store is full. */
@@ -149,25 +159,48 @@ static bool add_long(struct word_cache *c, const unsigned char *word, size_t len
     return true;
 }
 
+/* Moves the last word of a bucket to the other table, unless it is there already. Half of
+ * the store is kept for words that have no other place. */
+static void spill(struct word_cache *c, const struct word_bucket *b) {
+    int32_t ids[WORD_KEY_BYTES];
+    struct word_key key = b->keys[WORD_BUCKET_WAYS - 1];
+    const unsigned char *word = (const unsigned char *)&key;
+    size_t length = key.high >> 56, count;
+    if (!length || c->store_used > c->store_size / 2 ||
+        word_long_find(c, word_long_hash(word, length), word, length, ids, &count))
+        return;
+    word_slot_read(c, b->ids[WORD_BUCKET_WAYS - 1], ids, &count);
+    add_long(c, word, length, ids, count);
+}
+
+/* The newest word comes first in its bucket. */
+static void put_first(struct word_cache *c, struct word_key key,
+                      const int32_t ids[WORD_SLOT_IDS]) {
+    struct word_bucket *b = word_cache_bucket(c, key);
+    if (b->keys[0].high) {
+        spill(c, b);
+        b->keys[1] = b->keys[0];
+        memcpy(b->ids[1], b->ids[0], sizeof b->ids[0]);
+    }
+    b->keys[0] = key;
+    memcpy(b->ids[0], ids, sizeof b->ids[0]);
+}
+
 bool word_cache_add(struct word_cache *c, const unsigned char *word, size_t length,
                     const int32_t *ids, size_t count) {
     if (length > WORD_LONGEST)
         return true;
     if (length > WORD_KEY_BYTES)
         return add_long(c, word, length, ids, count);
-    struct word_slot slot = {word_key_of(word, length), {-1, -1, -1, -1}};
+    int32_t slot[WORD_SLOT_IDS] = {-1, -1, -1, -1};
     if (count > WORD_SLOT_IDS) {
         uint32_t place = write_entry(c, ids, count, NULL, 0);
         if (!place)
             return false;
-        slot.ids[0] = ~(int32_t)place;
+        slot[0] = ~(int32_t)place;
     } else if (count) {
-        memcpy(slot.ids, ids, count * sizeof *ids);
+        memcpy(slot, ids, count * sizeof *ids);
     }
-    /* The newer word stays in front: it is looked at first and replaced last. */
-    struct word_bucket *bucket = word_cache_bucket(c, slot.key);
-    if (bucket->ways[0].key.high)
-        bucket->ways[1] = bucket->ways[0];
-    bucket->ways[0] = slot;
+    put_first(c, word_key_of(word, length), slot);
     return true;
 }

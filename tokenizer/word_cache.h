@@ -1,9 +1,9 @@
 /* word_cache - words already encoded, so that a word seen again costs one cache line.
  *
  * Words of up to 15 bytes lie in a two-way table: the key is the text and its length in
- * 16 bytes, up to four ids lie beside it. More ids, and longer words, lie in a store that
- * the tables point into. Memory is fixed: a full bucket replaces one of its words, a full
- * store empties the cache back to its seed. What is cached never changes a result. */
+ * 16 bytes, up to four ids lie beside it. More ids, longer words, and words that had to
+ * make room lie in a store that the tables point into. Memory is fixed: a full store
+ * empties the cache back to its seed. What is cached never changes a result. */
 #ifndef TOKENIZER_WORD_CACHE_H
 #define TOKENIZER_WORD_CACHE_H
 
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #ifdef __SSE4_2__
-#include <nmmintrin.h>
+#include <immintrin.h>
 #endif
 
 #include "base/error.h"
@@ -30,15 +30,12 @@ struct word_key {
     uint64_t low, high;
 };
 
-struct word_slot {
-    struct word_key key; /* high 0: empty */
-    /* -1 after the last one. ids[0] < -1: ~ids[0] is the place of the ids in the store.
-     */
-    int32_t ids[WORD_SLOT_IDS];
-};
-
-struct word_bucket { /* one cache line */
-    struct word_slot ways[WORD_BUCKET_WAYS];
+/* One cache line: WORD_BUCKET_WAYS words. Their ids end with -1 unless there are
+ * WORD_SLOT_IDS of them; ids[..][0] < -1: ~ of it is the place of the ids in the store.
+ */
+struct word_bucket {
+    struct word_key keys[WORD_BUCKET_WAYS]; /* high 0: empty */
+    int32_t ids[WORD_BUCKET_WAYS][WORD_SLOT_IDS];
 };
 
 struct word_long {
@@ -67,6 +64,9 @@ void word_cache_clear(struct word_cache *c);
  * it is not here. */
 bool word_cache_find(const struct word_cache *c, const unsigned char *word, size_t length,
                      int32_t *ids, size_t *count);
+/* The same of a word that word_bucket_find found. */
+void word_slot_read(const struct word_cache *c, const int32_t slot[WORD_SLOT_IDS],
+                    int32_t *ids, size_t *count);
 /* Remembers a word if it is not too long. False: the store is full, clear first. */
 bool word_cache_add(struct word_cache *c, const unsigned char *word, size_t length,
                     const int32_t *ids, size_t count);
@@ -78,7 +78,7 @@ bool word_long_find(const struct word_cache *c, uint64_t hash, const unsigned ch
                     size_t length, int32_t *ids, size_t *count);
 
 /* For loops over short words: the key (length 1 to WORD_KEY_BYTES), its bucket to
- * prefetch, and the slot in it (NULL: not here). */
+ * prefetch, and the ids in that. */
 static inline struct word_key word_key_of(const unsigned char *word, size_t length) {
     struct word_key key = {0, 0};
     memcpy(&key, word, length);
@@ -115,28 +115,36 @@ static inline struct word_bucket *word_cache_bucket(const struct word_cache *c,
 }
 
 /* How many ids lie beside the key. */
-static inline size_t word_slot_count(const struct word_slot *slot) {
+static inline size_t word_slot_count(const int32_t ids[WORD_SLOT_IDS]) {
 #ifdef __SSE4_2__
-    __m128i ids = _mm_loadu_si128((const __m128i *)(const void *)slot->ids);
-    int negative = _mm_movemask_ps(_mm_castsi128_ps(ids));
+    __m128i four = _mm_loadu_si128((const __m128i *)(const void *)ids);
+    int negative = _mm_movemask_ps(_mm_castsi128_ps(four));
     return WORD_SLOT_IDS - (size_t)__builtin_popcount((unsigned)negative);
 #else
     size_t count = 0;
     for (int i = 0; i < WORD_SLOT_IDS; i++)
-        count += slot->ids[i] >= 0;
+        count += ids[i] >= 0;
     return count;
 #endif
 }
 
-static inline bool word_key_differs(const struct word_slot *slot, struct word_key key) {
-    return ((slot->key.low ^ key.low) | (slot->key.high ^ key.high)) != 0;
-}
-
-/* Which way it is cannot be foreseen, so it is computed rather than branched on. */
-static inline const struct word_slot *word_bucket_find(const struct word_bucket *bucket,
-                                                       struct word_key key) {
-    const struct word_slot *slot = &bucket->ways[word_key_differs(bucket->ways, key)];
-    return word_key_differs(slot, key) ? NULL : slot;
+/* The ids beside the key; NULL when it is not here. Which way it is cannot be foreseen,
+ * so it is computed rather than branched on. */
+static inline const int32_t *word_bucket_find(const struct word_bucket *bucket,
+                                              struct word_key key) {
+#ifdef __AVX2__
+    __m256i both = _mm256_loadu_si256((const __m256i *)(const void *)bucket->keys);
+    __m128i one = _mm_set_epi64x((long long)key.high, (long long)key.low);
+    __m256i same = _mm256_cmpeq_epi64(both, _mm256_broadcastsi128_si256(one));
+    unsigned halves = (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(same));
+    unsigned ways = halves & halves >> 1 & 5; /* bit 0: the first, bit 2: the second */
+    return ways ? bucket->ids[ways >> 2] : NULL;
+#else
+    for (int way = 0; way < WORD_BUCKET_WAYS; way++)
+        if (bucket->keys[way].low == key.low && bucket->keys[way].high == key.high)
+            return bucket->ids[way];
+    return NULL;
+#endif
 }
 
 #endif

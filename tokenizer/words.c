@@ -48,7 +48,8 @@ static enum status merge(const struct words *w, struct words_state *state,
 struct batch {
     size_t start, count;
     size_t ends[BATCH];
-    struct word_key keys[BATCH]; /* of a long word: its hash, and high 0 */
+    /* The keys in halves; of a long word its hash, and 0 in high. */
+    uint64_t low[BATCH], high[BATCH];
     const void *buckets[BATCH];
 };
 
@@ -60,38 +61,56 @@ static void gather(struct batch *b, const struct word_cache *own,
     size_t at = b->start;
     for (size_t i = 0; i < b->count; at = b->ends[i++]) {
         size_t bytes = b->ends[i] - at;
+        struct word_key key;
         if (bytes > WORD_KEY_BYTES) {
-            b->keys[i] = (struct word_key){word_long_hash(text + at, bytes), 0};
-            b->buckets[i] = word_long_bucket(cache, b->keys[i].low);
+            key = (struct word_key){word_long_hash(text + at, bytes), 0};
+            b->buckets[i] = word_long_bucket(cache, key.low);
         } else {
-            b->keys[i] = length - at >= sizeof *b->keys ? word_key_of_16(text + at, bytes)
-                                                        : word_key_of(text + at, bytes);
-            b->buckets[i] = word_cache_bucket(cache, b->keys[i]);
+            key = length - at >= sizeof key ? word_key_of_16(text + at, bytes)
+                                            : word_key_of(text + at, bytes);
+            b->buckets[i] = word_cache_bucket(cache, key);
         }
+        b->low[i] = key.low;
+        b->high[i] = key.high;
         __builtin_prefetch(b->buckets[i]);
     }
 }
 
-/* The slot of a word that has its ids beside it; NULL when there is none. */
-static inline const struct word_slot *hit(const struct batch *b, size_t i) {
-    if (!b->keys[i].high)
+static inline struct word_key key_at(const struct batch *b, size_t i) {
+    return (struct word_key){b->low[i], b->high[i]};
+}
+
+/* The ids of a word that lie beside its key; NULL when they do not. */
+static inline const int32_t *hit(const struct batch *b, size_t i) {
+    if (!b->high[i])
         return NULL;
-    const struct word_slot *slot = word_bucket_find(b->buckets[i], b->keys[i]);
-    return slot && slot->ids[0] >= 0 ? slot : NULL;
+    const int32_t *ids = word_bucket_find(b->buckets[i], key_at(b, i));
+    return ids && ids[0] >= 0 ? ids : NULL;
 }
 
-/* Writes the ids of a slot: WORD_SLOT_IDS items whatever their number. */
-static inline int32_t *emit_slot(const struct word_slot *slot, int32_t *out) {
-    memcpy(out, slot->ids, sizeof slot->ids);
-    return out + word_slot_count(slot);
+/* Writes them: WORD_SLOT_IDS items whatever their number. */
+static inline int32_t *emit_slot(const int32_t *ids, int32_t *out) {
+    memcpy(out, ids, WORD_SLOT_IDS * sizeof *ids);
+    return out + word_slot_count(ids);
 }
 
-static bool find(const struct words_state *state, const struct batch *b, size_t i,
+/* The ids of a word that is in the cache but not beside its key. A short one that had to
+ * leave its bucket comes back, for it may be frequent. */
+static bool find(struct words_state *state, const struct batch *b, size_t i,
                  const unsigned char *word, size_t length, int32_t *ids, size_t *count) {
-    if (b->keys[i].high)
-        return word_cache_find(&state->cache, word, length, ids, count);
-    return length <= WORD_LONGEST &&
-           word_long_find(&state->cache, b->keys[i].low, word, length, ids, count);
+    struct word_cache *cache = &state->cache;
+    if (length > WORD_LONGEST)
+        return false;
+    if (!b->high[i])
+        return word_long_find(cache, b->low[i], word, length, ids, count);
+    const int32_t *slot = word_bucket_find(b->buckets[i], key_at(b, i));
+    if (slot)
+        return word_slot_read(cache, slot, ids, count), true;
+    if (!word_long_find(cache, word_long_hash(word, length), word, length, ids, count))
+        return false;
+    if (*count <= WORD_SLOT_IDS)
+        word_cache_add(cache, word, length, ids, *count);
+    return true;
 }
 
 /* The ids of any word of a batch; valid until the next call. */
@@ -99,10 +118,10 @@ static enum status look_up(const struct words *w, struct words_state *state,
                            const struct batch *b, size_t i, const unsigned char *word,
                            size_t length, const int32_t **ids, size_t *count,
                            struct error *err) {
-    const struct word_slot *slot = hit(b, i);
-    *ids = slot ? slot->ids : state->found;
-    if (slot)
-        return *count = word_slot_count(slot), OK;
+    *ids = hit(b, i);
+    if (*ids)
+        return *count = word_slot_count(*ids), OK;
+    *ids = state->found;
     if (find(state, b, i, word, length, state->found, count))
         return OK;
     TRY(merge(w, state, word, length, err));
@@ -134,7 +153,7 @@ static enum status emit_batch(const struct words *w, struct words_state *state,
     TRY(ids_reserve(out, b->ends[b->count - 1] - b->start + WORD_SLOT_IDS, err));
     int32_t *next = out->items + out->count;
     for (size_t i = 0; i < b->count; at = b->ends[i++]) {
-        const struct word_slot *slot = hit(b, i);
+        const int32_t *slot = hit(b, i);
         if (slot)
             next = emit_slot(slot, next);
         else
