@@ -225,7 +225,9 @@ static enum status load_item(const struct safetensors *s, const char *name,
         memcmp(t->shape, row->shape, (size_t)row->rank * sizeof *row->shape))
         return error_set(err, ERR_INCOMPATIBLE, "%s: %s is %s", s->path, name,
                          t ? "of another shape" : "missing");
-    return safetensors_to_f32(s, t, out, err);
+    TRY(safetensors_to_f32(s, t, out, err));
+    safetensors_release(s, t);
+    return OK;
 }
 
 static enum status load_values(const struct safetensors *s, struct parameters *p,

@@ -138,10 +138,12 @@ static enum status fill(struct matching *m, const struct config *config, uint64_
         struct parameter *row = m->parameters->rows[i];
         int head = row->is_head ? head_of(weights_short_name(row->name)) : -1;
         const struct weight *found = find_row(m, row);
-        if (head >= 0 && m->renewed[head])
+        if (head >= 0 && m->renewed[head]) {
             parameters_initialise_row(row, config, seed);
-        else
-            TRY(safetensors_to_f32(found->file, found->tensor, row->value, m->err));
+            continue;
+        }
+        TRY(safetensors_to_f32(found->file, found->tensor, row->value, m->err));
+        safetensors_release(found->file, found->tensor);
     }
     return OK;
 }

@@ -147,7 +147,7 @@ static struct norm_rows checked(struct norm_rows rows) {
     return rows;
 }
 
-static void forward_rows(const struct norm *n, struct tensor y, struct tensor x) {
+void norm_rebuild(const struct norm *n, struct tensor y, struct tensor x) {
 #pragma omp parallel for schedule(static) num_threads(n->team->threads)
     for (int64_t r = 0; r < x.rows; r++) {
         float *room = team_room(n->team), *out = rows_open(y, r, room + n->width);
@@ -159,7 +159,7 @@ static void forward_rows(const struct norm *n, struct tensor y, struct tensor x)
 void norm_forward(const struct norm *n, struct tensor y, struct tensor x,
                   struct norm_rows rows) {
     if (norm_is_by_rows(n))
-        forward_rows(n, y, x);
+        norm_rebuild(n, y, x);
     else
         n->kind->forward(n, y, x, checked(rows));
 }

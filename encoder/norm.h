@@ -135,6 +135,9 @@ void norm_forward(const struct norm *n, struct tensor y, struct tensor x,
                   struct norm_rows rows);
 void norm_backward(const struct norm *n, struct tensor dx, struct tensor dy,
                    struct tensor x, struct norm_rows rows);
+/* y once more, of a norm that works row by row: its input is kept, its output need not
+ * be. */
+void norm_rebuild(const struct norm *n, struct tensor y, struct tensor x);
 
 /* norm_stat against the kind: ERR_USAGE for a setting that it has not or whose value is
  * out of range; the others get the kind's defaults. */

@@ -105,7 +105,7 @@ void parameters_clear_gradients(struct parameters *p) {
     if (p->gradient)
         memset(p->gradient, 0, p->total * sizeof *p->gradient);
     for (int i = 0; i < p->count; i++)
-        p->rows[i]->is_stale = false;
+        p->rows[i]->is_stale = p->rows[i]->is_product;
 }
 
 bool parameters_adds(struct parameter *row) {

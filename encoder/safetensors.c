@@ -16,6 +16,8 @@
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "encoder/safetensors_header.h"
 
@@ -221,6 +223,14 @@ static const struct conversion *find_conversion(const struct safetensors *s,
               "%s: tensor \"%.200s\": expected F32, F64, F16 or BF16, found %s", s->path,
               t->name, t->dtype);
     return NULL;
+}
+
+void safetensors_release(const struct safetensors *s, const struct safetensor *t) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t begin = ((uintptr_t)t->data + page - 1) / page * page,
+                    end = ((uintptr_t)t->data + t->bytes) / page * page;
+    if (s->mapping.data && begin < end)
+        madvise((void *)begin, end - begin, MADV_DONTNEED); /* a wish */
 }
 
 enum status safetensors_to_f32(const struct safetensors *s, const struct safetensor *t,

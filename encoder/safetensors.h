@@ -53,6 +53,9 @@ enum status safetensors_to_f32(const struct safetensors *s, const struct safeten
                                float *out, struct error *err) MUST_CHECK;
 enum status safetensors_to_f64(const struct safetensors *s, const struct safetensor *t,
                                double *out, struct error *err) MUST_CHECK;
+/* The tensor will not be read again soon: its pages of the file need not stay in memory.
+ */
+void safetensors_release(const struct safetensors *s, const struct safetensor *t);
 void safetensors_close(struct safetensors *s);
 
 /* Writes whole or not at all; metadata is {"format":"pt"}. Items need name, dtype, rank,

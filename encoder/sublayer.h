@@ -36,23 +36,31 @@ struct stage {
     double targets;      /* in the summed loss */
 };
 
+/* A tensor that is not kept, because a norm makes it again. */
+struct origin {
+    const struct norm *norm; /* NULL: it is kept */
+    struct tensor input;
+};
+
 /* What flows through the stack, and its gradients the other way, which are f32, as is
  * `second` both ways. */
 struct streams {
     struct tensor x;
     struct tensor second; /* ResiDual's, no data when off */
     struct tensor bottom; /* x at the layer's entry; its gradient */
+    struct origin origin; /* of x */
 };
 
 /* Buffers that all sublayers share, of the device's type where nothing else is said.
  * Those of gradients exist in training only. */
 struct workspace {
-    struct tensor wide;    /* (N, max(3 D, F)): what stands between two matrices */
-    struct tensor branch;  /* (N, D): z where it is not kept; its gradient */
-    struct tensor dcore;   /* (N, D): of attention's context */
-    struct tensor dx[2];   /* (N, D) f32: the stream's gradient, used in turn */
-    struct tensor dpicked; /* (R, D) f32: of picked queries' input */
-    struct tensor dbottom; /* (N, D) f32 */
+    struct tensor wide;      /* (N, max(3 D, F)): what stands between two matrices */
+    struct tensor branch;    /* (N, D): z where it is not kept; its gradient */
+    struct tensor normed[3]; /* (N, D): outputs of norms, which are not kept */
+    struct tensor dcore;     /* (N, D): of attention's context */
+    struct tensor dx[2];     /* (N, D) f32: the stream's gradient, used in turn */
+    struct tensor dpicked;   /* (R, D) f32: of picked queries' input */
+    struct tensor dbottom;   /* (N, D) f32 */
 };
 
 struct sublayer {
@@ -68,13 +76,28 @@ struct sublayer {
     bool adds_bottom, is_last;
     /* Kept for backward. */
     struct tensor x, skip; /* views: the input, and its picked rows */
-    struct tensor normed;  /* u */
+    struct origin origin;  /* of x, where it is not kept */
+    struct tensor normed;  /* u; no data: in the workspace */
     struct tensor hidden;  /* query, key, value (N, 3 D); or fc1's output (N, F) */
     struct tensor picked, picked_normed; /* x and u of picked rows (R, D) */
     struct tensor context;               /* attention's output */
     float *lse;
-    struct tensor z, v, y;
+    struct tensor z, v, y; /* y without data: in the workspace, at `turn` */
+    int turn;
 };
+
+/* Head scales in front of the output matrix, or behind it. */
+static inline bool sublayer_scales_before(const struct sublayer *s) {
+    return s->head_scale && s->config->arrangement.head_scale == HEAD_SCALE_PRE_PROJ;
+}
+static inline bool sublayer_scales_after(const struct sublayer *s) {
+    return s->head_scale && s->config->arrangement.head_scale == HEAD_SCALE_POST_PROJ;
+}
+/* Can y be made again by its post norm, so that it is not kept? What comes after the last
+ * sublayer, and another norm that reads it, want it kept. */
+static inline bool sublayer_rebuilds_output(const struct sublayer *s) {
+    return norm_is_by_rows(&s->post) && !s->pre.kind && !s->is_last;
+}
 
 void workspace_layout(struct workspace *w, struct arena *arena,
                       const struct config *config, enum dtype dtype, int64_t max_rows,

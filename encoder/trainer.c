@@ -19,6 +19,7 @@
 
 #include "base/interrupt.h"
 #include "base/json_file.h"
+#include "base/memory.h"
 #include "encoder/checkpoint_folders.h"
 #include "encoder/trainer_run.h"
 
@@ -230,6 +231,8 @@ static enum status run(struct run *r, struct error *err) {
     clock_gettime(CLOCK_MONOTONIC, &r->started);
     r->progress = progress_open(r->options->progress, "training", "steps",
                                 (uint64_t)r->options->max_steps);
+    /* All of it has been touched: steps take no more. */
+    notice(r->notices, "memory: %.0f MB in use", (double)memory_peak() / 1e6);
     TRY(train(r, err));
     return finish(r, err);
 }

@@ -243,7 +243,8 @@ static struct trainer_options trainer_options(const struct finetune_options *o) 
 static void describe(const struct job *j) {
     const struct finetune_options *o = &j->options;
     const struct classifier *c = &j->classifier;
-    const size_t bytes = c->parameters.arena.used + c->arena.used;
+    const size_t bytes =
+        c->parameters.arena.used + c->arena.used + device_bytes(c->device);
     notice(j->notices,
            "%s: %lld training rows, %lld steps of %lld, learning rate %g after %lld "
            "steps of warm-up; the best model is the one with the highest %s score",

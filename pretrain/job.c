@@ -301,10 +301,11 @@ static enum status open_model(struct job *j, struct error *err) {
            *c->arch ? c->arch : c->model_type, c->num_hidden_layers, c->hidden_size,
            c->num_attention_heads, c->intermediate_size, c->vocab_size,
            parameters_number(&j->model.parameters));
-    const double weights = 16.0 * (double)j->model.parameters.total;
+    const double weights = (double)j->model.parameters.arena.used;
+    const double activations = (double)(bytes + device_bytes(j->device));
     notice(j->notices,
            "memory: %.1f MB = weights, gradients and moments %.1f + activations %.1f",
-           (weights + (double)bytes) / 1e6, weights / 1e6, (double)bytes / 1e6);
+           (weights + activations) / 1e6, weights / 1e6, activations / 1e6);
     if (j->o->model)
         return checkpoint_read_parameters(j->source, c, &j->model.parameters,
                                           (uint64_t)j->o->seed, j->notices, err);

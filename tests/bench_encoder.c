@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/memory.h"
 #include "encoder/adamw.h"
 #include "encoder/encoder.h"
 #include "pretrain/mlm_head.h"
@@ -204,6 +205,7 @@ int main(int argc, char **argv) {
     make_batch(&b);
     open_model(&b);
     const int count = (int)z.steps;
+    const double planned = (double)memory_peak();
     struct times *times = calloc((size_t)count, sizeof *times);
     for (int i = -2; times && i < count; i++) {
         const struct times t = step(&b, i + 3);
@@ -214,11 +216,13 @@ int main(int argc, char **argv) {
     const struct times t = times[count / 2];
     printf(
         "%s, %lld tokens: %.2f ms [%.2f..%.2f] (forward %.2f, head %.2f, backward "
-        "%.2f, update %.2f), %.0f tokens/s, %.0f GF/s; %.2f ms of processor time\n",
+        "%.2f, update %.2f), %.0f tokens/s, %.0f GF/s; %.2f ms of processor time; %.0f "
+        "MB planned, %.0f used\n",
         device_description(b.device), (long long)b.batch.num_tokens, 1e3 * t.whole,
         1e3 * times[count / 4].whole, 1e3 * times[3 * count / 4].whole, 1e3 * t.forward,
         1e3 * t.head, 1e3 * t.backward, 1e3 * t.update,
-        (double)b.batch.num_tokens / t.whole, flops(&b) / t.whole / 1e9, 1e3 * t.cpu);
+        (double)b.batch.num_tokens / t.whole, flops(&b) / t.whole / 1e9, 1e3 * t.cpu,
+        planned / 1e6, (double)memory_peak() / 1e6);
     free(times);
     return 0;
 }

@@ -41,7 +41,7 @@ static void open_bench(struct bench *b, int64_t rows, int64_t vocab_size) {
         mlm_head_declare(&b->head, &b->config, b->device, &b->parameters, b->words, &err),
         err);
     SUPPORT_OK(parameters_allocate(&b->parameters, true, &err), err);
-    parameters_clear_gradients(&b->parameters);
+    parameters_settle_all(&b->parameters);
     for (size_t i = 0; i < b->parameters.total; i++) {
         /* Cheap numbers in [-0.7, 0.7): there can be millions. */
         b->parameters.value[i] =
