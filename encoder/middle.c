@@ -32,7 +32,7 @@ void middle_forward(const struct middle *m, struct tensor c, struct tensor x) {
         forward_row(m, c, x, n);
 }
 
-/* dx *= slope; sum += dx (NULL = no sum). */
+/* dx *= slope; sum += dx. */
 HOT static void slope_row(float *dx, const float *slope, float *sum, int64_t width) {
 #pragma omp simd
     for (int64_t c = 0; c < width; c++) {
@@ -78,7 +78,7 @@ static void backward_row(const struct middle *m, const struct gradients *g, int6
         slope_row(dx, slope, sums + BIAS * width, width);
     rows_store(g->dx, n, dx);
     if (m->mid && g->c.data)
-        m->mid->kind->forward_row(m->mid, room, activated, n);
+        norm_rebuild_row(m->mid, room, activated, n);
     if (g->c.data)
         rows_store(g->c, n, m->mid ? room : activated);
 }

@@ -147,19 +147,28 @@ static struct norm_rows checked(struct norm_rows rows) {
     return rows;
 }
 
-void norm_rebuild(const struct norm *n, struct tensor y, struct tensor x) {
+static void forward_rows(const struct norm *n, struct tensor y, struct tensor x,
+                         bool again) {
 #pragma omp parallel for schedule(static) num_threads(n->team->threads)
     for (int64_t r = 0; r < x.rows; r++) {
         float *room = team_room(n->team), *out = rows_open(y, r, room + n->width);
-        n->kind->forward_row(n, out, rows_read(x, r, room), r);
+        const float *in = rows_read(x, r, room);
+        if (again)
+            norm_rebuild_row(n, out, in, r);
+        else
+            n->kind->forward_row(n, out, in, r);
         rows_store(y, r, out);
     }
+}
+
+void norm_rebuild(const struct norm *n, struct tensor y, struct tensor x) {
+    forward_rows(n, y, x, true);
 }
 
 void norm_forward(const struct norm *n, struct tensor y, struct tensor x,
                   struct norm_rows rows) {
     if (norm_is_by_rows(n))
-        norm_rebuild(n, y, x);
+        forward_rows(n, y, x, false);
     else
         n->kind->forward(n, y, x, checked(rows));
 }

@@ -73,6 +73,8 @@ struct norm_kind {
     /* Row `row` of the site's tensor. y may be x; dx may be dy. x is forward's input.
      * NULL in a kind with buffers, which has the two below instead. */
     void (*forward_row)(const struct norm *n, float *y, const float *x, int64_t row);
+    /* y once more, from what forward saved; NULL = forward does it. */
+    void (*rebuild_row)(const struct norm *n, float *y, const float *x, int64_t row);
     void (*backward_row)(const struct norm *n, float *dx, const float *dy, const float *x,
                          int64_t row, struct norm_sums sums);
     void (*forward)(const struct norm *n, struct tensor y, struct tensor x,
@@ -146,6 +148,11 @@ enum status norm_check_settings(struct config *c, struct error *err) MUST_CHECK;
 /* May the row functions be called row by row, without the other rows? */
 static inline bool norm_is_by_rows(const struct norm *n) {
     return n->kind && n->kind->forward_row;
+}
+
+static inline void norm_rebuild_row(const struct norm *n, float *y, const float *x,
+                                    int64_t row) {
+    (n->kind->rebuild_row ? n->kind->rebuild_row : n->kind->forward_row)(n, y, x, row);
 }
 
 /* Sums of both gradients: norm_sums() says where in a part's sums from `base`, and

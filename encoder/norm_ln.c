@@ -32,15 +32,40 @@ HOT static void forward_row(float *y, const float *x, int64_t width, const float
     saved[1] = rstd;
 }
 
-/* For the same reason what rounding leaves of the means of q and xh is taken back. */
-HOT static void backward_row(float *dx, const float *dy, const float *x, int64_t width,
-                             const float *gain, const float saved[2]) {
-    const float mean = saved[0], rstd = saved[1], share = 1 / (float)width;
-    float sum = 0, left = 0, left_x = 0, along = 0;
-#pragma omp simd reduction(+ : sum)
+HOT static void rebuild_row(float *y, const float *x, int64_t width, const float *gain,
+                            const float *bias, const float saved[2]) {
+    const float mean = saved[0], rstd = saved[1];
+#pragma omp simd
     for (int64_t c = 0; c < width; c++)
-        sum += gain ? gain[c] * dy[c] : dy[c];
+        y[c] = (x[c] - mean) * rstd * (gain ? gain[c] : 1) + (bias ? bias[c] : 0);
+}
+
+/* sum q, and the row's share of the gradients of gain and bias. */
+HOT static float sum_row(const float *dy, const float *x, int64_t width,
+                         const float *gain, const float saved[2], struct norm_sums sums) {
+    const float mean = saved[0], rstd = saved[1];
+    float sum = 0;
+    if (!sums.bias) {
+#pragma omp simd reduction(+ : sum)
+        for (int64_t c = 0; c < width; c++)
+            sum += gain ? gain[c] * dy[c] : dy[c];
+    } else {
+#pragma omp simd reduction(+ : sum)
+        for (int64_t c = 0; c < width; c++) {
+            sum += gain[c] * dy[c];
+            sums.gain[c] += dy[c] * ((x[c] - mean) * rstd);
+            sums.bias[c] += dy[c];
+        }
+    }
+    return sum;
+}
+
+/* As in forward: what rounding leaves of the means of q and xh is taken back. */
+HOT static void backward_row(float *dx, const float *dy, const float *x, int64_t width,
+                             const float *gain, const float saved[2], float sum) {
+    const float mean = saved[0], rstd = saved[1], share = 1 / (float)width;
     const float shift = sum * share;
+    float left = 0, left_x = 0, along = 0;
 #pragma omp simd reduction(+ : left, left_x, along)
     for (int64_t c = 0; c < width; c++) {
         const float q = (gain ? gain[c] * dy[c] : dy[c]) - shift;
@@ -57,30 +82,37 @@ HOT static void backward_row(float *dx, const float *dy, const float *x, int64_t
     }
 }
 
-static void forward(const struct norm *n, float *y, const float *x, int64_t row) {
-    forward_row(y, x, n->width, n->weight ? n->weight->value : NULL,
-                n->bias ? n->bias->value : NULL, n->eps, n->saved + 2 * row);
+static const float *gain_of(const struct norm *n) {
+    return n->weight ? n->weight->value : NULL;
+}
+static const float *bias_of(const struct norm *n) {
+    return n->bias ? n->bias->value : NULL;
 }
 
-/* The row's share of the gradients of gain and bias. */
-HOT static void add_sums(struct norm_sums sums, const float *dy, const float *x,
-                         int64_t width, const float saved[2]) {
+static void forward(const struct norm *n, float *y, const float *x, int64_t row) {
+    forward_row(y, x, n->width, gain_of(n), bias_of(n), n->eps, n->saved + 2 * row);
+}
+
+static void rebuild(const struct norm *n, float *y, const float *x, int64_t row) {
+    rebuild_row(y, x, n->width, gain_of(n), bias_of(n), n->saved + 2 * row);
+}
+
+/* Gains without biases are rare: their share has a loop of its own. */
+HOT static void add_gain(float *sum, const float *dy, const float *x, int64_t width,
+                         const float saved[2]) {
     const float mean = saved[0], rstd = saved[1];
 #pragma omp simd
     for (int64_t c = 0; c < width; c++)
-        sums.gain[c] += dy[c] * ((x[c] - mean) * rstd);
-    if (sums.bias)
-#pragma omp simd
-        for (int64_t c = 0; c < width; c++)
-            sums.bias[c] += dy[c];
+        sum[c] += dy[c] * ((x[c] - mean) * rstd);
 }
 
 static void backward(const struct norm *n, float *dx, const float *dy, const float *x,
                      int64_t row, struct norm_sums sums) {
-    const float *saved = n->saved + 2 * row;
-    if (sums.gain)
-        add_sums(sums, dy, x, n->width, saved);
-    backward_row(dx, dy, x, n->width, n->weight ? n->weight->value : NULL, saved);
+    const float *saved = n->saved + 2 * row, *gain = gain_of(n);
+    const float sum = sum_row(dy, x, n->width, gain, saved, sums);
+    if (sums.gain && !sums.bias)
+        add_gain(sums.gain, dy, x, n->width, saved);
+    backward_row(dx, dy, x, n->width, gain, saved, sum);
 }
 
 const struct norm_kind norm_ln = {
@@ -89,5 +121,6 @@ const struct norm_kind norm_ln = {
     .source = "Ba, Kiros, Hinton 2016, arXiv:1607.06450",
     .saved_per_row = 2,
     .forward_row = forward,
+    .rebuild_row = rebuild,
     .backward_row = backward,
 };

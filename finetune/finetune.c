@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "finetune/classifier.h"
@@ -24,7 +25,8 @@ struct job {
     struct score majority[MOST_SPLITS];
     int num_eval;
     int64_t steps_per_epoch, rows_per_step;
-    bool evaluated; /* the warning about one class comes once */
+    uint64_t *batch; /* per_device_train_batch_size: length << 32 | place in the step */
+    bool evaluated;  /* the warning about one class comes once */
     char fingerprint[512];
     json_t *run_config;
 };
@@ -121,8 +123,13 @@ static enum status lay_out(struct job *j, struct error *err) {
         limits.tokens = most(limits.tokens, wanted);
         limits.tokens_per_sequence = most(limits.tokens_per_sequence, in->longest);
     }
+    if (o->max_tokens > 0 && o->max_tokens < limits.tokens)
+        limits.tokens = most(o->max_tokens, limits.tokens_per_sequence);
     limits.sequences = most(limits.sequences, o->per_device_eval_batch_size);
     limits.output_rows = limits.sequences;
+    j->batch = calloc((size_t)o->per_device_train_batch_size, sizeof *j->batch);
+    if (!j->batch)
+        return error_set(err, ERR_MEMORY, "out of memory for the order of a batch");
     return classifier_layout(&j->classifier, limits, true, err);
 }
 
@@ -138,52 +145,92 @@ static void make_fingerprint(struct job *j) {
     const struct finetune_options *o = &j->options;
     const struct parameters *p = &j->classifier.parameters;
     uint32_t weights = file_crc32c(0, p->value, p->held * sizeof *p->value);
-    snprintf(j->fingerprint, sizeof j->fingerprint,
-             "finetune %s: train %lld rows %08x, weights %08x, %s, batch %lld x %lld, "
-             "steps %lld, %s, warmup %lld, learning rate %.9g, adam %.9g %.9g %.9g, "
-             "weight decay "
-             "%.9g, clip %.9g, dropout %.9g %.9g %.9g, seed %lld, norm statistics %s, %s",
-             j->task->name, (long long)j->train.input.count, rows_checksum(&j->train),
-             weights, j->classifier.config.arch,
-             (long long)o->per_device_train_batch_size,
-             (long long)o->gradient_accumulation_steps, (long long)o->max_steps,
-             o->lr_scheduler_type, (long long)o->warmup_steps, o->learning_rate,
-             o->adam_beta1, o->adam_beta2, o->adam_epsilon, o->weight_decay,
-             o->max_grad_norm, o->hidden_dropout_prob, o->attention_probs_dropout_prob,
-             o->classifier_dropout, (long long)o->seed, o->norm_statistics,
-             dtype_name(device_dtype(j->classifier.device)));
+    snprintf(
+        j->fingerprint, sizeof j->fingerprint,
+        "finetune %s: train %lld rows %08x, weights %08x, %s, batch %lld x %lld, "
+        "steps %lld, %s, warmup %lld, learning rate %.9g, adam %.9g %.9g %.9g, "
+        "weight decay "
+        "%.9g, clip %.9g, dropout %.9g %.9g %.9g, seed %lld, norm statistics %s, %s, "
+        "at most %lld tokens",
+        j->task->name, (long long)j->train.input.count, rows_checksum(&j->train), weights,
+        j->classifier.config.arch, (long long)o->per_device_train_batch_size,
+        (long long)o->gradient_accumulation_steps, (long long)o->max_steps,
+        o->lr_scheduler_type, (long long)o->warmup_steps, o->learning_rate, o->adam_beta1,
+        o->adam_beta2, o->adam_epsilon, o->weight_decay, o->max_grad_norm,
+        o->hidden_dropout_prob, o->attention_probs_dropout_prob, o->classifier_dropout,
+        (long long)o->seed, o->norm_statistics,
+        dtype_name(device_dtype(j->classifier.device)), (long long)o->max_tokens);
 }
 
 static bool freezes(const struct finetune_options *o) {
     return strcmp(o->norm_statistics, "freeze") == 0;
 }
 
+/* ---- Steps. ----
+ *
+ * A step sees a stretch of the epoch's shuffled order; its micro-batches are pieces of
+ * that stretch. A micro-batch of more than max_tokens tokens goes through in parts, by
+ * length: what a step learns from is the shuffle's alone, and draws are named by the
+ * place in the step, so that parts change no more than the order of sums. */
+
+static int64_t row_at(const struct job *j, int64_t step, int64_t place) {
+    const int64_t epoch = (step - 1) / j->steps_per_epoch;
+    const int64_t first = (step - 1) % j->steps_per_epoch * j->rows_per_step;
+    return first + place >= j->train.input.count
+               ? -1
+               : input_shuffled(&j->train.input, (uint64_t)j->options.seed, epoch,
+                                first + place);
+}
+
+/* The rows of a micro-batch into j->batch; returns how many. */
+static int64_t choose_rows(struct job *j, int64_t step, int micro) {
+    const int64_t size = j->options.per_device_train_batch_size;
+    int64_t count = 0;
+    for (int64_t place = micro * size; place < (micro + 1) * size; place++) {
+        const int64_t row = row_at(j, step, place);
+        if (row < 0)
+            break;
+        j->batch[count++] =
+            (uint64_t)input_length(&j->train.input, row) << 32 | (uint64_t)place;
+    }
+    if (j->options.max_tokens > 0)
+        input_sort_keys(j->batch, count);
+    return count;
+}
+
+/* Fills the classifier's batch with rows from `first` on; returns the place after them.
+ */
+static int64_t fill_part(struct job *j, int64_t step, int64_t first, int64_t count) {
+    struct input_batch *b = &j->classifier.batch;
+    input_batch_clear(b);
+    for (; first < count; first++) {
+        const int64_t place = (int64_t)(j->batch[first] & UINT32_MAX);
+        const int64_t row = row_at(j, step, place);
+        if (!input_batch_add(b, &j->train.input, row, (uint32_t)place))
+            break;
+    }
+    return first;
+}
+
 static enum status train_micro(void *self, int64_t step, int micro,
                                struct trainer_micro *out, struct error *err) {
     struct job *j = self;
-    struct classifier *c = &j->classifier;
-    const int64_t batch_size = j->options.per_device_train_batch_size;
-    const uint64_t seed = (uint64_t)j->options.seed;
-    int64_t epoch = (step - 1) / j->steps_per_epoch;
-    int64_t first = (step - 1) % j->steps_per_epoch * j->rows_per_step;
-    *out = (struct trainer_micro){0};
-    input_batch_clear(&c->batch);
-    for (int64_t i = micro * batch_size; i < (micro + 1) * batch_size; i++) {
-        if (first + i >= j->train.input.count)
-            break;
-        int64_t row = input_shuffled(&j->train.input, seed, epoch, first + i);
-        if (!input_batch_add(&c->batch, &j->train.input, row, (uint32_t)i))
-            return error_set(err, ERR_FAILED, "a training batch does not fit");
-    }
-    out->num_targets = c->batch.batch.num_sequences;
-    out->num_tokens = c->batch.batch.num_tokens;
-    if (out->num_targets == 0)
-        return OK;
     const struct pass pass = {.train = true,
-                              .seed = seed,
+                              .seed = (uint64_t)j->options.seed,
                               .step = (uint64_t)step,
                               .freeze_statistics = freezes(&j->options)};
-    return classifier_step(c, pass, &out->loss_sum, err);
+    const int64_t count = choose_rows(j, step, micro);
+    *out = (struct trainer_micro){.num_targets = count};
+    for (int64_t first = 0, next; first < count; first = next) {
+        double loss;
+        next = fill_part(j, step, first, count);
+        if (next == first)
+            return error_set(err, ERR_FAILED, "a training sequence does not fit");
+        TRY(classifier_step(&j->classifier, pass, &loss, err));
+        out->loss_sum += loss;
+        out->num_tokens += j->classifier.batch.batch.num_tokens;
+    }
+    return OK;
 }
 
 static void warn_of_one_class(struct job *j, const struct split *s,
@@ -321,6 +368,7 @@ enum status finetune_run(const struct finetune_options *options, const struct ta
     for (int i = 0; i < MOST_SPLITS; i++)
         split_free(&j.eval[i]);
     classifier_close(&j.classifier);
+    free(j.batch);
     json_decref(j.run_config);
     return status;
 }

@@ -18,7 +18,8 @@ struct finetune_options {
         attention_probs_dropout_prob;
     int64_t max_seq_length, per_device_train_batch_size, per_device_eval_batch_size,
         gradient_accumulation_steps, max_steps, warmup_steps, eval_steps, logging_steps,
-        save_steps, save_total_limit, max_train_samples, max_eval_samples, seed, threads;
+        save_steps, save_total_limit, max_tokens, max_train_samples, max_eval_samples,
+        seed, threads;
     bool overwrite;
 };
 extern const struct option finetune_option_table[]; /* glue run offers the same rows */

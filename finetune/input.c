@@ -129,11 +129,15 @@ static int compare_u64(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+void input_sort_keys(uint64_t *keys, int64_t count) {
+    if (count > 0)
+        qsort(keys, (size_t)count, sizeof *keys, compare_u64);
+}
+
 void input_sort(struct input *in) {
     for (int64_t i = 0; i < in->count; i++)
         in->by_length[i] = (uint64_t)input_length(in, i) << 32 | (uint64_t)i;
-    if (in->count > 0)
-        qsort(in->by_length, (size_t)in->count, sizeof *in->by_length, compare_u64);
+    input_sort_keys(in->by_length, in->count);
 }
 
 int64_t input_most_tokens(const struct input *in, int64_t sequences) {

@@ -37,6 +37,8 @@ enum status input_read(struct input *in, const struct tokenizer *t,
 /* Fills by_length: batches of sequences of one length waste nothing, and the last entries
  * tell how many tokens a batch can hold at most. */
 void input_sort(struct input *in);
+/* Such entries, ascending. */
+void input_sort_keys(uint64_t *keys, int64_t count);
 /* Most tokens that any `sequences` sequences have together; after input_sort. */
 int64_t input_most_tokens(const struct input *in, int64_t sequences);
 static inline int64_t input_length(const struct input *in, int64_t i) {

@@ -40,6 +40,10 @@ const struct option finetune_option_table[] = {
      optimisation, "peak learning rate; unset = the task's", false},
     {"per-device-train-batch-size", OPTION_INTEGER, FIELD(per_device_train_batch_size),
      NULL, 1, 65536, NULL, optimisation, "sequences a batch; unset = the task's", false},
+    {"max-tokens", OPTION_INTEGER, FIELD(max_tokens), "0", 0, 1e9, NULL, optimisation,
+     "most tokens worked on at once: a larger batch goes through in parts, its short "
+     "sequences together, for less memory and the same gradient; 0 = no limit",
+     false},
     {"gradient-accumulation-steps", OPTION_INTEGER, FIELD(gradient_accumulation_steps),
      "1", 1, 65536, NULL, optimisation, "batches a step", false},
     {"num-train-epochs", OPTION_NUMBER, FIELD(num_train_epochs), NULL, 1e-6, 1e6, NULL,

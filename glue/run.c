@@ -168,7 +168,8 @@ static const char *const immaterial[] = {"tasks",
                                          "logging_steps",
                                          "save_steps",
                                          "save_total_limit",
-                                         "per_device_eval_batch_size"};
+                                         "per_device_eval_batch_size",
+                                         "max_tokens"};
 
 /* Options and starting weights, for telling whether runs belong together. */
 static enum status make_settings(struct plan *p, struct error *err) {

@@ -36,6 +36,13 @@ struct job {
     char fingerprint[96], source[PATH_BYTES]; /* source: where --model's weights are */
 };
 
+/* Sequences that are worked on at once. */
+static int64_t part_size(const struct job *j) {
+    const int64_t size = j->o->per_device_train_batch_size;
+    const int64_t fit = j->o->max_tokens > 0 ? j->o->max_tokens / j->length : size;
+    return fit < 1 ? 1 : fit < size ? fit : size;
+}
+
 /* ---- steps ----
  *
  * Step s (from 1), micro-batch m, sequence i is place ((s - 1) accumulation + m) batch +
@@ -54,26 +61,43 @@ static enum status add_training_sequence(struct job *j, uint64_t at, uint32_t nu
                      rng_permute(order, count, at % count), number, err);
 }
 
+/* Forward, and with `pass.train` backward, of what j->batch holds. */
+static enum status run_part(struct job *j, struct pass pass, struct trainer_micro *out,
+                            struct error *err) {
+    const struct batch *batch = &j->batch.batch;
+    struct tensor hidden;
+    out->num_targets += batch->num_output_rows;
+    out->num_tokens += batch->num_tokens;
+    if (batch->num_output_rows == 0) /* short lines: nothing to learn from */
+        return OK;
+    TRY(encoder_forward(j->model.encoder, batch, pass, &hidden, err));
+    out->loss_sum += mlm_head_loss(j->model.head, hidden, j->batch.labels,
+                                   pass.train ? &hidden : NULL);
+    if (pass.train)
+        encoder_backward(j->model.encoder, batch, pass, hidden);
+    return OK;
+}
+
+/* A micro-batch goes through in as many parts as hold at most part_size sequences; draws
+ * are named by the place in the step, so that parts change no more than the order of
+ * sums. */
 static enum status micro(void *self, int64_t step, int number, struct trainer_micro *out,
                          struct error *err) {
     struct job *j = self;
-    struct tensor hidden;
-    const struct batch *batch = &j->batch.batch;
     const struct pass pass = {
         .train = true, .seed = (uint64_t)j->o->seed, .step = (uint64_t)step};
     const int64_t size = j->o->per_device_train_batch_size;
     const int64_t micros = (step - 1) * j->o->gradient_accumulation_steps + number;
+    *out = (struct trainer_micro){0};
     batch_clear(&j->batch);
-    for (int64_t i = 0; i < size; i++)
+    for (int64_t i = 0; i < size; i++) {
         TRY(add_training_sequence(j, (uint64_t)(micros * size + i),
                                   (uint32_t)(number * size + i), err));
-    *out = (struct trainer_micro){.num_targets = batch->num_output_rows,
-                                  .num_tokens = batch->num_tokens};
-    if (batch->num_output_rows == 0) /* short lines: nothing to learn from */
-        return OK;
-    TRY(encoder_forward(j->model.encoder, batch, pass, &hidden, err));
-    out->loss_sum = mlm_head_loss(j->model.head, hidden, j->batch.labels, &hidden);
-    encoder_backward(j->model.encoder, batch, pass, hidden);
+        if (j->batch.batch.num_sequences < part_size(j) && i < size - 1)
+            continue;
+        TRY(run_part(j, pass, out, err));
+        batch_clear(&j->batch);
+    }
     return OK;
 }
 
@@ -97,16 +121,13 @@ static struct rng validation_masks(void) {
 /* Adds the loss of sequences first .. last - 1. */
 static enum status evaluate_batch(struct job *j, uint64_t first, uint64_t last,
                                   double *loss, struct error *err) {
-    struct tensor hidden;
+    struct trainer_micro part = {0};
     batch_clear(&j->batch);
     for (uint64_t i = first; i < last; i++)
         TRY(batch_add(&j->batch, &j->valid.packing, &j->valid.masking, validation_masks(),
                       i, (uint32_t)(i - first), err));
-    if (j->batch.batch.num_output_rows == 0)
-        return OK;
-    TRY(encoder_forward(j->model.encoder, &j->batch.batch, (struct pass){0}, &hidden,
-                        err));
-    *loss += mlm_head_loss(j->model.head, hidden, j->batch.labels, NULL);
+    TRY(run_part(j, (struct pass){0}, &part, err));
+    *loss += part.loss_sum;
     return OK;
 }
 
@@ -116,7 +137,7 @@ static enum status evaluate(void *self, int64_t step, struct trainer_metrics *ou
     struct job *j = self;
     double sum = 0;
     const uint64_t count = j->valid.packing.num_sequences;
-    const uint64_t size = (uint64_t)j->o->per_device_train_batch_size;
+    const uint64_t size = (uint64_t)part_size(j);
     for (uint64_t i = 0; i < count; i += size)
         TRY(evaluate_batch(j, i, i + size < count ? i + size : count, &sum, err));
     const double loss = sum / (double)j->unigram.num_targets;
@@ -278,7 +299,7 @@ static void layout(struct job *j, struct limits limits) {
 }
 
 static struct limits limits_of(const struct job *j) {
-    const int64_t size = j->o->per_device_train_batch_size;
+    const int64_t size = part_size(j);
     const struct limits train = batch_limits(size, j->length, &j->train.masking);
     if (!has_valid(j))
         return train;

@@ -103,6 +103,9 @@ const struct option pretrain_option_table[] = {
 
     INTEGER("per-device-train-batch-size", per_device_train_batch_size, "16", 1, 65536,
             optimisation, "sequences a batch"),
+    INTEGER("max-tokens", max_tokens, "0", 0, 1e9, optimisation,
+            "most tokens worked on at once: a larger batch goes through in parts, for "
+            "less memory and the same gradient; 0 = no limit"),
     INTEGER("gradient-accumulation-steps", gradient_accumulation_steps, "1", 1, 65536,
             optimisation, "batches a step"),
     INTEGER("max-steps", max_steps, NULL, 1, 1e12, optimisation,

@@ -22,7 +22,7 @@ struct pretrain_options {
         max_position_embeddings;
     int64_t max_seq_length, per_device_train_batch_size, gradient_accumulation_steps,
         max_steps, warmup_steps, eval_steps, logging_steps, save_steps, save_total_limit,
-        seed, threads;
+        seed, threads, max_tokens;
     double hidden_dropout_prob, attention_probs_dropout_prob;
     double mlm_probability, mask_token_probability, random_token_probability;
     double num_train_epochs, learning_rate, warmup_ratio, weight_decay, adam_beta1,

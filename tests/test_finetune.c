@@ -73,6 +73,23 @@ static void a_separable_task_is_learnt_and_the_model_saved(void **state) {
     }
 }
 
+/* Batches of 8 go through in parts of two or three sequences, by length. */
+static void parts_of_a_batch_learn_what_the_batch_learns(void **state) {
+    (void)state;
+    const struct letters_course course = {0};
+    static const char *const words[2][7] = {
+        {"--dtype", "f32", "--max-steps", "6", NULL},
+        {"--dtype", "f32", "--max-steps", "6", "--max-tokens", "24", NULL}};
+    struct finetune_result r[2];
+    struct letters_heard heard = {0};
+    struct error err;
+    for (int i = 0; i < 2; i++)
+        SUPPORT_OK(letters_run(letters_model(), support_path(i ? "in-parts" : "at-once"),
+                               letters_task(&course), &r[i], &heard, &err, words[i]),
+                   err);
+    assert_true(fabs(r[0].splits[0].loss - r[1].splits[0].loss) < 1e-5);
+}
+
 /* The best model's directory scores what the run said: trained for no more than a step
  * of rate 0 from there, the first evaluation is the same. */
 static void the_saved_model_is_the_best_one(void **state) {
@@ -227,6 +244,7 @@ static void a_killed_run_resumes_to_the_same_bytes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_separable_task_is_learnt_and_the_model_saved),
+        cmocka_unit_test(parts_of_a_batch_learn_what_the_batch_learns),
         cmocka_unit_test(the_saved_model_is_the_best_one),
         cmocka_unit_test(regression_learns_the_raw_score),
         cmocka_unit_test(a_second_dev_set_gets_its_own_keys),

@@ -177,6 +177,19 @@ static void accumulation_equals_the_large_batch(void **state) {
     free(whole);
 }
 
+/* Twice the longest sequence: a batch of 8 goes through in parts of 2. */
+static void max_tokens_changes_no_more_than_rounding(void **state) {
+    (void)state;
+    char *parts = strdup(support_path("tokens")), *whole = strdup(support_path("all"));
+    assert_run(run(whole, "--max-steps", "5", "--dtype", "f32", NULL));
+    assert_run(
+        run(parts, "--max-steps", "5", "--dtype", "f32", "--max-tokens", "64", NULL));
+    assert_true(fabs(result_of(parts, "eval_loss") - result_of(whole, "eval_loss")) <
+                1e-4);
+    free(parts);
+    free(whole);
+}
+
 static int lines_of_log(const char *output) {
     char path[PATH_BYTES];
     struct error err;
@@ -338,6 +351,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_same_run_gives_the_same_bytes),
         cmocka_unit_test(another_seed_gives_another_model),
         cmocka_unit_test(accumulation_equals_the_large_batch),
+        cmocka_unit_test(max_tokens_changes_no_more_than_rounding),
         cmocka_unit_test(a_killed_run_goes_on_with_the_same_bits),
         cmocka_unit_test(a_stopped_run_has_saved_and_says_so),
         cmocka_unit_test(a_model_can_be_trained_further),
