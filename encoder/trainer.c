@@ -69,6 +69,11 @@ static enum status run_micros(struct run *r, int64_t step, struct tally *sum,
     return OK;
 }
 
+/* Is something done every `interval` steps due? Always after the last one. */
+static bool is_due(const struct run *r, int64_t step, int64_t interval) {
+    return step == r->options->max_steps || (interval > 0 && step % interval == 0);
+}
+
 /* The gradient of the mean loss, clipped, into AdamW. */
 static enum status update(struct run *r, int64_t step, int64_t targets,
                           struct error *err) {
@@ -78,6 +83,8 @@ static enum status update(struct run *r, int64_t step, int64_t targets,
     double norm = adamw_gradient_norm(r->parameters, scale, threads_of(r));
     if (!isfinite(norm))
         return not_finite(r, step, "the gradient's norm", norm, err);
+    if (r->job->describe && is_due(r, step, o->logging_steps))
+        r->job->describe(r->job->self, scale, &r->described);
     if (o->max_grad_norm > 0 && o->max_grad_norm < norm + 1e-6)
         scale *= o->max_grad_norm / (norm + 1e-6);
     struct adamw rule = o->adamw;
@@ -99,6 +106,7 @@ static void add_tally(struct tally *to, const struct tally *from) {
 static enum status step(struct run *r, struct error *err) {
     struct tally sum = {0};
     int64_t number = r->step + 1;
+    r->described = (struct trainer_metrics){0};
     TRY(run_micros(r, number, &sum, err));
     if (sum.targets > 0)
         TRY(update(r, number, sum.targets, err));
@@ -109,11 +117,6 @@ static enum status step(struct run *r, struct error *err) {
     r->tokens_here += sum.tokens;
     r->step = number;
     return OK;
-}
-
-/* Is something done every `interval` steps due? Always after the last one. */
-static bool is_due(const struct run *r, int64_t interval) {
-    return r->step == r->options->max_steps || (interval > 0 && r->step % interval == 0);
 }
 
 /* A NaN is never the best; the direction is an option, never guessed from a name. */
@@ -156,12 +159,13 @@ static enum status save(struct run *r, struct error *err) {
 static enum status after_step(struct run *r, struct error *err) {
     bool is_best = false;
     trainer_show_progress(r);
-    if (is_due(r, r->options->logging_steps))
+    if (is_due(r, r->step, r->options->logging_steps))
         TRY(trainer_log_training(r, err));
-    if (r->job->evaluate && is_due(r, r->options->eval_steps))
+    if (r->job->evaluate && is_due(r, r->step, r->options->eval_steps))
         TRY(evaluate(r, &is_best, err));
     bool wanted = interrupt_save() || interrupt_stop() != OK;
-    if (wanted || is_due(r, r->options->save_steps) || (is_best && r->options->keep_best))
+    if (wanted || is_due(r, r->step, r->options->save_steps) ||
+        (is_best && r->options->keep_best))
         TRY(save(r, err));
     return OK;
 }

@@ -52,8 +52,9 @@ struct trainer_job {
     /* NULL = never evaluated. */
     enum status (*evaluate)(void *self, int64_t step, struct trainer_metrics *out,
                             struct error *err);
-    /* Further figures for a line of the log, of the last micro-batch; NULL = none. */
-    void (*describe)(void *self, struct trainer_metrics *out);
+    /* Further figures for a line of the log; NULL = none. Called before the update of its
+     * step: gradients times `scale` are those of the mean loss, before clipping. */
+    void (*describe)(void *self, double scale, struct trainer_metrics *out);
     struct checkpoint_writer writer; /* config.json and tokenizer files */
     const char *fingerprint;  /* of data, model and options: must match on resume */
     const json_t *run_config; /* written to run_config.json once the folder is accepted;

@@ -4,9 +4,9 @@
  * an interrupted and an uninterrupted run.
  *
  * metrics.jsonl: {"step", "loss", "grad_norm", "learning_rate", "num_input_tokens_seen"}
- * every logging_steps, {"step", <metrics>} after an evaluation. loss is the mean over all
- * targets since the line before. timing.jsonl: {"step", "seconds", "tokens_per_second"},
- * of one process. */
+ * and the job's own figures every logging_steps, {"step", <metrics>} after an evaluation.
+ * loss is the mean over all targets since the line before. timing.jsonl: {"step",
+ * "seconds", "tokens_per_second"}, of one process. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,10 +47,7 @@ static void format_members(char *members, size_t size, const struct trainer_metr
 
 static enum status log_metrics(struct run *r, struct error *err) {
     char loss[32], norm[32], rate[32], more[1024];
-    struct trainer_metrics described = {0};
-    if (r->job->describe)
-        r->job->describe(r->job->self, &described);
-    format_members(more, sizeof more, &described);
+    format_members(more, sizeof more, &r->described);
     return runlog_line(r->metrics, err,
                        "\"step\": %lld, \"loss\": %s, \"grad_norm\": %s, "
                        "\"learning_rate\": %s, \"num_input_tokens_seen\": %lld%s",

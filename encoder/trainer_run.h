@@ -28,8 +28,9 @@ struct run {
     double learning_rate, gradient_norm; /* of the last update */
     int64_t best_step;                   /* 0 = none */
     struct trainer_metrics last, best;
-    int64_t saved_step; /* -1 = none */
-    int lock;           /* descriptor of the output folder; -1 = none */
+    struct trainer_metrics described; /* of this step, where its line is due */
+    int64_t saved_step;               /* -1 = none */
+    int lock;                         /* descriptor of the output folder; -1 = none */
 
     struct runlog *metrics, *timing;
     struct progress *progress;

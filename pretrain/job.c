@@ -101,15 +101,33 @@ static enum status micro(void *self, int64_t step, int number, struct trainer_mi
     return OK;
 }
 
-/* What the norms tell, for the log. */
-static void describe(void *self, struct trainer_metrics *out) {
+/* Sum of the absolute gradient of a layer's last matrix: what NormFormer's figure 3
+ * compares between layers (arXiv:2110.09456). */
+static double layer_gradient(const struct job *j, int64_t layer, double scale) {
+    char name[128];
+    snprintf(name, sizeof name, "%s.encoder.layer.%" PRId64 ".output.dense.weight",
+             config_prefix(&j->config), layer);
+    const struct parameter *row = parameters_find(&j->model.parameters, name);
+    double sum = 0;
+    for (size_t i = 0; i < row->count; i++)
+        sum += fabs((double)row->gradient[i]);
+    return scale * sum;
+}
+
+static void add_figure(struct trainer_metrics *out, const char *name, double value) {
+    snprintf(out->values[out->count].name, sizeof out->values->name, "%s", name);
+    out->values[out->count++].value = value;
+}
+
+/* For the log: gradients of the first and the last layer, what the norms tell. */
+static void describe(void *self, double scale, struct trainer_metrics *out) {
     const struct job *j = self;
     const struct norm_figures f = encoder_norm_figures(j->model.encoder);
-    out->count = f.count;
-    for (int i = 0; i < f.count; i++) {
-        snprintf(out->values[i].name, sizeof out->values[i].name, "%s", f.names[i]);
-        out->values[i].value = f.values[i];
-    }
+    add_figure(out, "grad_fc2_first", layer_gradient(j, 0, scale));
+    add_figure(out, "grad_fc2_last",
+               layer_gradient(j, j->config.num_hidden_layers - 1, scale));
+    for (int i = 0; i < f.count; i++)
+        add_figure(out, f.names[i], f.values[i]);
 }
 
 /* ---- validation ---- */

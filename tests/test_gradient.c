@@ -222,9 +222,8 @@ static void check_parameter(const char *name, const struct model *m, struct refe
                             const struct batch *batch, int i, double top) {
     const struct parameter *row = m->parameters.rows[i];
     const struct tolerance *t = tolerance_of(m);
-    const double bound = reference_is_exact(r)
-                             ? t->gradients * largest_gradient(row) + t->top * top
-                             : 1e-2 * top;
+    const double bound = t->gradients * largest_gradient(row) +
+                         (reference_is_exact(r) ? t->top : t->top + 1e-2) * top;
     const struct rng draws = rng_stream(11, RNG_TEST, (uint32_t)i, 0);
     for (uint32_t sample = 0; sample < SAMPLES; sample++) {
         const uint32_t j =
