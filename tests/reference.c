@@ -130,11 +130,11 @@ static struct rng stream(const struct run *u, uint32_t site) {
     return rng_stream(u->pass.seed, RNG_DROPOUT, site, u->pass.step);
 }
 
-static void drop_rows(const struct run *u, double *x, uint32_t site) {
+static void drop_rows(const struct run *u, double *x, int64_t width, uint32_t site) {
     const double rate = u->pass.train ? u->r->config->hidden_dropout_prob : 0;
     for (int64_t i = 0; i < u->n; i++)
-        for (int64_t c = 0; c < u->d; c++)
-            x[i * u->d + c] *=
+        for (int64_t c = 0; c < width; c++)
+            x[i * width + c] *=
                 mask(rate, stream(u, site), u->sequence[i], u->token[i], 0, c);
 }
 
@@ -259,7 +259,7 @@ static void run_sublayer(struct run *u, int layer, int is_ffn) {
     if (!is_ffn)
         memcpy(u->bottom, u->x, (size_t)(u->n * u->s) * sizeof *u->x);
     branch(u, layer, is_ffn, z);
-    drop_rows(u, z, (uint32_t)(1 + 3 * layer + (is_ffn ? 2 : 1)));
+    drop_rows(u, z, u->s, (uint32_t)(1 + 3 * layer + (is_ffn ? 2 : 1)));
     if (a->stream_center == STREAM_CENTER_AFTER_DROPOUT)
         center(z, z, u->n, u->s, u->s);
     add(u, layer, is_ffn, z);
@@ -285,7 +285,7 @@ static void embed(struct run *u) {
     if (c->arrangement.embed_norm)
         reference_normalise(u, u->x, u->x, aux_site(u, -1, "embeddings.LayerNorm"), u->n,
                             u->d);
-    drop_rows(u, u->x, 0);
+    drop_rows(u, u->x, u->d, 0);
     if (c->arrangement.stream_center != STREAM_CENTER_NONE)
         center(u->x, u->x, u->n, u->d, u->s);
     for (int64_t i = 0; i < u->n * u->s; i++)
