@@ -14,7 +14,9 @@ trap 'rm -rf "$scratch"' EXIT
 export LIMIT="${LIMIT:-300}" CMOCKA_MESSAGE_OUTPUT=TAP logs scratch
 # Programs share the cores: waiting threads must sleep, not spin.
 export OMP_WAIT_POLICY=passive
-export ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1
+# No detect_stack_use_after_return: gcc 12 lays its frames out without the 64-byte
+# alignment that AVX-512 locals count on (GCC bug 110027).
+export ASAN_OPTIONS=allocator_may_return_null=1
 export UBSAN_OPTIONS=print_stacktrace=1
 
 printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} sh -c '
