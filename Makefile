@@ -5,7 +5,8 @@
 #   make test       build and run every test; ends with "N passed, N failed"
 #   make san        the same under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make test-golden GOLDEN=DIR   compare with outputs of reference encoders in DIR
-#   make bench      benchmarks; make bench-NAME runs tests/bench_NAME.c only
+#   make bench      benchmarks; make bench-NAME runs tests/bench_NAME.c only,
+#                   bench-tokenizer beside peers in PYTHON (tests/bench_tokenizer.py)
 #   make coverage   line and branch coverage of the tests
 #   make style      format, sizes of functions and files, direction of includes
 #   make docs       write the options of every command and the file map
@@ -59,6 +60,7 @@ PROGRAMS := $(wildcard tests/test_*.c tests/bench_*.c)
 HELPERS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(PROGRAMS),$(wildcard tests/*.c)))
 TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 BENCHES := $(patsubst tests/bench_%.c,bench-%,$(wildcard tests/bench_*.c))
+PYTHON ?= python3
 
 .PHONY: all help demo test san test-golden bench $(BENCHES) coverage style docs clean
 .SECONDARY:
@@ -112,8 +114,10 @@ test-golden: $(BUILD)/tests/test_golden
 
 bench: $(BENCHES)
 
-$(BENCHES): bench-%: $(BUILD)/tests/bench_%
-	@$<
+# A bench that has peers runs beside them where there is Python.
+$(BENCHES): bench-%: $(BUILD)/tests/bench_% normglue
+	@if [ -f tests/bench_$*.py ] && command -v $(PYTHON) > /dev/null; then \
+	  $(PYTHON) tests/bench_$*.py --bench $< $(BENCH); else $<; fi
 
 coverage: | $(BUILD)/.deps-coverage
 	-@$(MAKE) --no-print-directory COV=1 test

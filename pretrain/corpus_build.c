@@ -1,10 +1,10 @@
 /* corpus_build - text files to token shards: the work behind corpus_prepare.
  *
- * A round fills up to CHUNKS_A_THREAD chunks a thread with lines (one reader, in order),
- * encodes the chunks in parallel (each thread with its own cache of words), then writes
- * their ids in order. So the bytes on disk do not depend on the threads, the first error
- * is that of the first bad line, and memory is that of one round: some MB, unless a
- * single line is longer.
+ * A round is up to CHUNKS_A_THREAD chunks a thread of lines. While the threads encode one
+ * (each with its own cache of words), the first of them writes the ids of the round
+ * before and reads the round after, in order, then helps. So the bytes on disk do not
+ * depend on the threads, the first error is that of the first bad line, and memory is
+ * that of two rounds: some MB, unless a single line is longer.
  *
  * Where documents begin is decided while reading, because it depends on the line before;
  * where that is among the ids is known after encoding. */
@@ -42,14 +42,21 @@ struct chunk {
     struct error err;
 };
 
+struct round {
+    struct chunk *chunks; /* owned */
+    int count;            /* filled; 0 after the last file */
+};
+
 struct builder {
     const struct corpus_source *source;
     const struct tokenizer *tokenizer;
     int32_t eos;
     struct tokenizer_cache **caches; /* one a thread */
-    struct chunk *chunks;
-    int num_chunks; /* room */
+    struct round rounds[2];
+    int num_chunks; /* room of a round */
     struct progress *progress;
+    int next_file;
+    struct reader *reader; /* NULL between files */
     uint64_t bytes_before; /* of the files already read */
     bool after_text;       /* the last line so far was not blank */
     struct shard_writer writer;
@@ -95,24 +102,46 @@ static enum status add_line(struct builder *b, struct chunk *c, const char *text
     return blank ? OK : buffer_add(&c->text, text, length, err);
 }
 
-/* Lines of `reader` until the chunk is full; an empty chunk means the end. */
-static enum status fill_chunk(struct builder *b, struct chunk *c, struct reader *reader,
-                              struct error *err) {
-    c->path = reader_path(reader);
+/* Lines of the open file until the chunk is full; an empty chunk means its end. */
+static enum status fill_chunk(struct builder *b, struct chunk *c, struct error *err) {
+    c->path = b->source->files[b->next_file - 1];
     c->num_lines = 0;
     buffer_clear(&c->text);
     while (c->text.length < CHUNK_BYTES && c->num_lines < CHUNK_BYTES) {
         char *line;
         size_t length;
-        TRY(reader_line(reader, &line, &length, err));
+        TRY(reader_line(b->reader, &line, &length, err));
         if (!line)
             break;
-        const int64_t number = reader_line_number(reader);
+        const int64_t number = reader_line_number(b->reader);
         if (number == 1 && b->after_text) /* the file before ended without a blank line */
             TRY(add_line(b, c, "", 0, 0, err));
-        if (length && line[length - 1] == '\r' && reader_line_was_ended(reader))
+        if (length && line[length - 1] == '\r' && reader_line_was_ended(b->reader))
             length--;
         TRY(add_line(b, c, line, length, number, err));
+    }
+    return OK;
+}
+
+static void close_file(struct builder *b) {
+    b->bytes_before += b->reader ? reader_bytes(b->reader) : 0;
+    reader_close(b->reader);
+    b->reader = NULL;
+}
+
+/* The next chunks of the files. */
+static enum status fill_round(struct builder *b, struct round *r, struct error *err) {
+    r->count = 0;
+    while (r->count < b->num_chunks) {
+        if (!b->reader && b->next_file == b->source->num_files)
+            return OK;
+        if (!b->reader)
+            TRY(reader_open(&b->reader, b->source->files[b->next_file++], err));
+        TRY(fill_chunk(b, &r->chunks[r->count], err));
+        if (r->chunks[r->count].num_lines == 0)
+            close_file(b);
+        else
+            r->count++;
     }
     return OK;
 }
@@ -132,20 +161,6 @@ static enum status encode_chunk(const struct builder *b, struct chunk *c,
         TRY(ids_reserve(&c->ids, 1, &c->err));
         c->ids.items[c->ids.count++] = b->eos;
     }
-    return OK;
-}
-
-/* The first failure in the order of the text, whichever thread met it. */
-static enum status encode_round(struct builder *b, int count, struct error *err) {
-#pragma omp parallel for num_threads(b->source->threads) schedule(dynamic, 1)
-    for (int i = 0; i < count; i++)
-        b->chunks[i].err.status =
-            encode_chunk(b, &b->chunks[i], b->caches[omp_get_thread_num()]);
-    for (int i = 0; i < count; i++)
-        if (b->chunks[i].err.status != OK) {
-            *err = b->chunks[i].err;
-            return err->status;
-        }
     return OK;
 }
 
@@ -193,41 +208,65 @@ static enum status write_chunk(struct builder *b, const struct chunk *c,
 
 /* ---- the whole ---- */
 
-static void show_progress(struct builder *b, const struct reader *reader) {
+static enum status write_round(struct builder *b, const struct round *r,
+                               struct error *err) {
+    for (int i = 0; i < r->count; i++)
+        TRY(write_chunk(b, &r->chunks[i], err));
     char detail[48];
     const uint64_t tokens = b->built.num_tokens + b->writer.num_tokens;
     snprintf(detail, sizeof detail, "%.2fM tokens", (double)tokens / 1e6);
-    progress_update(b->progress, b->bytes_before + reader_bytes(reader), detail);
-}
-
-/* One round; *more is false at the end of the file. */
-static enum status round_of(struct builder *b, struct reader *reader, bool *more,
-                            struct error *err) {
-    int count = 0;
-    while (count < b->num_chunks) {
-        TRY(fill_chunk(b, &b->chunks[count], reader, err));
-        if (b->chunks[count].num_lines == 0)
-            break;
-        count++;
-    }
-    *more = count == b->num_chunks;
-    TRY(encode_round(b, count, err));
-    for (int i = 0; i < count; i++)
-        TRY(write_chunk(b, &b->chunks[i], err));
-    show_progress(b, reader);
+    progress_update(b->progress,
+                    b->bytes_before + (b->reader ? reader_bytes(b->reader) : 0), detail);
     const enum status stop = interrupt_stop();
     return stop == OK ? OK : error_set(err, stop, "stopped by a signal in the text");
 }
 
-static enum status build_file(struct builder *b, const char *path, struct error *err) {
-    struct reader *reader;
-    TRY(reader_open(&reader, path, err));
-    enum status status = OK;
-    for (bool more = true; more && status == OK;)
-        status = round_of(b, reader, &more, err);
-    b->bytes_before += reader_bytes(reader);
-    reader_close(reader);
-    return status;
+/* ---- the whole ---- */
+
+/* Encodes `now` with all threads; meanwhile writes `other` and fills it anew. */
+static void work_on(struct builder *b, struct round *now, struct round *other,
+                    struct error *write_error, struct error *read_error) {
+#pragma omp parallel num_threads(b->source->threads)
+#pragma omp single
+    {
+        for (int i = 0; i < now->count; i++) {
+            struct chunk *c = &now->chunks[i];
+#pragma omp task
+            c->err.status = encode_chunk(b, c, b->caches[omp_get_thread_num()]);
+        }
+        write_error->status = write_round(b, other, write_error);
+        read_error->status =
+            write_error->status == OK ? fill_round(b, other, read_error) : OK;
+    }
+}
+
+/* One round; its errors in the order of the text, whichever thread met them. */
+static enum status step(struct builder *b, struct round *now, struct round *other,
+                        struct error *err) {
+    struct error write_error, read_error;
+    work_on(b, now, other, &write_error, &read_error);
+    const struct error *first = write_error.status != OK ? &write_error : NULL;
+    for (int i = 0; !first && i < now->count; i++)
+        first = now->chunks[i].err.status != OK ? &now->chunks[i].err : NULL;
+    if (!first && read_error.status != OK)
+        first = &read_error;
+    if (!first)
+        return OK;
+    *err = *first;
+    return err->status;
+}
+
+static enum status build(struct builder *b, struct error *err) {
+    struct round *now = &b->rounds[0], *other = &b->rounds[1];
+    TRY(fill_round(b, now, err));
+    while (now->count > 0) {
+        TRY(step(b, now, other, err));
+        struct round *encoded = now;
+        now = other;
+        other = encoded;
+    }
+    TRY(write_round(b, other, err));
+    return close_shard(b, err);
 }
 
 static enum status open_builder(struct builder *b, struct error *err) {
@@ -238,9 +277,12 @@ static enum status open_builder(struct builder *b, struct error *err) {
         total += stat(s->files[i], &info) == 0 ? (uint64_t)info.st_size : 0;
     }
     b->num_chunks = CHUNKS_A_THREAD * s->threads;
-    b->chunks = calloc((size_t)b->num_chunks, sizeof *b->chunks);
     b->caches = calloc((size_t)s->threads, sizeof *b->caches);
-    bool complete = b->chunks && b->caches;
+    bool complete = b->caches;
+    for (int i = 0; i < 2; i++) {
+        b->rounds[i].chunks = calloc((size_t)b->num_chunks, sizeof *b->rounds[i].chunks);
+        complete = complete && b->rounds[i].chunks;
+    }
     for (int i = 0; complete && i < s->threads; i++)
         complete = (b->caches[i] = tokenizer_cache_new(b->tokenizer)) != NULL;
     if (!complete)
@@ -251,20 +293,26 @@ static enum status open_builder(struct builder *b, struct error *err) {
     return OK;
 }
 
+static void close_round(const struct builder *b, struct round *r) {
+    for (int i = 0; r->chunks && i < b->num_chunks; i++) {
+        buffer_free(&r->chunks[i].text);
+        ids_free(&r->chunks[i].ids);
+        free(r->chunks[i].lines);
+        free(r->chunks[i].documents);
+    }
+    free(r->chunks);
+}
+
 static void close_builder(struct builder *b) {
+    close_file(b);
     progress_close(b->progress);
     if (b->writing)
         shard_writer_close(&b->writer);
     for (int i = 0; b->caches && i < b->source->threads; i++)
         tokenizer_cache_free(b->caches[i]);
-    for (int i = 0; b->chunks && i < b->num_chunks; i++) {
-        buffer_free(&b->chunks[i].text);
-        ids_free(&b->chunks[i].ids);
-        free(b->chunks[i].lines);
-        free(b->chunks[i].documents);
-    }
+    close_round(b, &b->rounds[0]);
+    close_round(b, &b->rounds[1]);
     free(b->caches);
-    free(b->chunks);
 }
 
 enum status corpus_build(const struct corpus_source *source,
@@ -274,10 +322,8 @@ enum status corpus_build(const struct corpus_source *source,
     b.eos = tokenizer_specials(tokenizer).eos;
     assert(source->threads > 0 && b.eos >= 0);
     enum status status = open_builder(&b, err);
-    for (int i = 0; i < source->num_files && status == OK; i++)
-        status = build_file(&b, source->files[i], err);
     if (status == OK)
-        status = close_shard(&b, err);
+        status = build(&b, err);
     *built = b.built;
     close_builder(&b);
     return status;

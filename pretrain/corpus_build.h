@@ -1,6 +1,6 @@
 /* corpus_build - text files to token shards: the work behind corpus_prepare.
  *
- * Rounds of: read some chunks of lines, encode them in parallel, write them in order. */
+ * Reading, encoding on all threads and writing overlap. */
 #ifndef PRETRAIN_CORPUS_BUILD_H
 #define PRETRAIN_CORPUS_BUILD_H
 

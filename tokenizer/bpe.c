@@ -87,6 +87,16 @@ static enum status find_token(const struct vocab *v, const char *text, size_t le
                      (int)(length < 200 ? length : 200), text);
 }
 
+/* Usually merges make the tokens in the order of their ids. */
+static bool is_next_result(const struct bpe *b, const struct vocab *v, int32_t *id) {
+    *id = b->merge_count ? b->merges[b->merge_count - 1].result + 1 : 0;
+    if (!vocab_has(v, *id))
+        return false;
+    size_t length;
+    const char *text = vocab_text(v, *id, &length);
+    return length == b->joined.length && !memcmp(text, b->joined.data, length);
+}
+
 static enum status find_result(struct bpe *b, const struct vocab *v, struct bpe_merge *m,
                                struct error *err) {
     size_t left_length, right_length;
@@ -95,6 +105,8 @@ static enum status find_result(struct bpe *b, const struct vocab *v, struct bpe_
     buffer_clear(&b->joined);
     TRY(buffer_add(&b->joined, left, left_length, err));
     TRY(buffer_add(&b->joined, right, right_length, err));
+    if (is_next_result(b, v, &m->result))
+        return OK;
     return find_token(v, b->joined.data, b->joined.length, &m->result, err);
 }
 

@@ -68,8 +68,19 @@ static bool is_compatibility_jamo(uint32_t code) {
     return (code >= 0x3131 && code <= 0x318E) || (code >= 0xFFA0 && code <= 0xFFDC);
 }
 
+static bool is_jamo(uint32_t code) {
+    return (code >= 0x1100 && code <= 0x11FF) || is_compatibility_jamo(code);
+}
+
+/* Do they, with a jamo or, as a final consonant, with a syllable before? */
+static bool jamo_may_compose(uint32_t code, uint32_t next) {
+    bool is_syllable = code >= 0xAC00 && code <= 0xD7A3;
+    return is_compatibility_jamo(next) ? is_jamo(code) || is_syllable
+                                       : is_compatibility_jamo(code) && is_jamo(next);
+}
+
 /* The end of the characters from `at` on that normalisation may combine: a grapheme
- * cluster, or a row of compatibility jamo. A byte that is no UTF-8 stands alone. */
+ * cluster, or a row of jamo. A byte that is no UTF-8 stands alone. */
 static size_t cluster_end(const unsigned char *text, size_t at, size_t length,
                           bool *valid) {
     uint32_t code, next;
@@ -80,10 +91,9 @@ static size_t cluster_end(const unsigned char *text, size_t at, size_t length,
         size_t bytes = unicode_decode(text + end, length - end, &next);
         if (next == UNICODE_BAD)
             break;
-        bool jamo = is_compatibility_jamo(code) && is_compatibility_jamo(next);
         if (utf8proc_grapheme_break_stateful((utf8proc_int32_t)code,
                                              (utf8proc_int32_t)next, &state) &&
-            !jamo)
+            !jamo_may_compose(code, next))
             break;
         end += bytes;
         code = next;

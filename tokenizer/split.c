@@ -6,8 +6,8 @@
 #include "tokenizer/unicode.h"
 
 /* Class of the character at text[at]; *next is where the following one starts. */
-static enum unicode_class class_at(const unsigned char *text, size_t at, size_t length,
-                                   size_t *next) {
+static inline enum unicode_class class_at(const unsigned char *text, size_t at,
+                                          size_t length, size_t *next) {
     uint32_t code;
     size_t bytes = unicode_decode(text + at, length - at, &code);
     if (code == UNICODE_BAD) {

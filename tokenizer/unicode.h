@@ -64,6 +64,16 @@ static inline size_t unicode_decode(const unsigned char *text, size_t length,
     *code = lead;
     if (lead < 0x80)
         return 1;
+    /* Most of what follows, shorter: leads after which any continuation is good. */
+    if (lead >= 0xE1 && lead <= 0xEC && length >= 3 &&
+        ((text[1] ^ 0x80) | (text[2] ^ 0x80)) < 0x40) {
+        *code = (lead & 0xFu) << 12 | (text[1] & 0x3Fu) << 6 | (text[2] & 0x3Fu);
+        return 3;
+    }
+    if (lead >= 0xC2 && lead <= 0xDF && length >= 2 && (text[1] ^ 0x80) < 0x40) {
+        *code = (lead & 0x1Fu) << 6 | (text[1] & 0x3Fu);
+        return 2;
+    }
     *code = UNICODE_BAD;
     size_t need = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
     if (lead < 0xC2 || lead > 0xF4 || length < 2 ||

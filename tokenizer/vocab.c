@@ -13,20 +13,23 @@ static enum status no_memory(struct error *err) {
     return error_set(err, ERR_MEMORY, "out of memory for the vocabulary");
 }
 
-/* The slot that holds the text, or the empty one where it belongs. */
-static size_t find_slot(const struct vocab *v, const char *text, size_t length) {
-    size_t mask = v->slot_count - 1;
-    size_t slot = hash_bytes(text, length) & mask;
-    for (; v->slots[slot] >= 0; slot = (slot + 1) & mask) {
-        const struct vocab_entry *e = &v->entries[v->slots[slot]];
-        if (e->text_length == length && !memcmp(v->text.data + e->text, text, length))
+static uint32_t tag_of(uint64_t hash) { return (uint32_t)(hash >> 32); }
+
+/* The slot that holds the text of this hash, or the empty one where it belongs. */
+static struct vocab_slot *find_slot(const struct vocab *v, uint64_t hash,
+                                    const char *text, size_t length) {
+    size_t mask = v->slot_count - 1, at = hash & mask;
+    for (; v->slots[at].id >= 0; at = (at + 1) & mask) {
+        const struct vocab_entry *e = &v->entries[v->slots[at].id];
+        if (v->slots[at].tag == tag_of(hash) && e->text_length == length &&
+            !memcmp(v->text.data + e->text, text, length))
             break;
     }
-    return slot;
+    return &v->slots[at];
 }
 
 static enum status rehash(struct vocab *v, size_t slot_count, struct error *err) {
-    int32_t *slots = malloc(slot_count * sizeof *slots);
+    struct vocab_slot *slots = malloc(slot_count * sizeof *slots);
     if (!slots)
         return no_memory(err);
     memset(slots, 0xFF, slot_count * sizeof *slots);
@@ -35,8 +38,11 @@ static enum status rehash(struct vocab *v, size_t slot_count, struct error *err)
     v->slot_count = slot_count;
     for (int32_t id = 0; id < v->size; id++) {
         const struct vocab_entry *e = &v->entries[id];
-        if (e->present)
-            slots[find_slot(v, v->text.data + e->text, e->text_length)] = id;
+        if (!e->present)
+            continue;
+        const char *text = v->text.data + e->text;
+        uint64_t hash = hash_bytes(text, e->text_length);
+        *find_slot(v, hash, text, e->text_length) = (struct vocab_slot){id, tag_of(hash)};
     }
     return OK;
 }
@@ -134,14 +140,14 @@ enum status vocab_add(struct vocab *v, const char *text, size_t length, int64_t 
         return error_set(err, ERR_INPUT, "id %lld is given to '%s' and to '%.*s'",
                          (long long)id, v->text.data + e->text,
                          (int)(length < 80 ? length : 80), text);
-    size_t slot = find_slot(v, text, length);
-    if (v->slots[slot] >= 0)
+    uint64_t hash = hash_bytes(text, length);
+    struct vocab_slot *slot = find_slot(v, hash, text, length);
+    if (slot->id >= 0)
         return error_set(err, ERR_INPUT, "token '%.*s' has two ids, %d and %lld",
-                         (int)(length < 80 ? length : 80), text, v->slots[slot],
-                         (long long)id);
+                         (int)(length < 80 ? length : 80), text, slot->id, (long long)id);
     TRY(store(v, (int32_t)id, text, length, err));
     e->present = true;
-    v->slots[slot] = (int32_t)id;
+    *slot = (struct vocab_slot){(int32_t)id, tag_of(hash)};
     v->count++;
     if (id >= v->size)
         v->size = (int32_t)id + 1;
@@ -158,7 +164,9 @@ void vocab_free(struct vocab *v) {
 }
 
 int32_t vocab_find(const struct vocab *v, const char *text, size_t length) {
-    return v->slot_count ? v->slots[find_slot(v, text, length)] : -1;
+    if (!v->slot_count)
+        return -1;
+    return find_slot(v, hash_bytes(text, length), text, length)->id;
 }
 
 bool vocab_is_special(const struct vocab *v, int32_t id) {

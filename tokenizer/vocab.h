@@ -38,6 +38,11 @@ enum {
 };
 enum { VOCAB_SLACK = 16, VOCAB_LONGEST = UINT16_MAX /* bytes of a token */ };
 
+struct vocab_slot {
+    int32_t id;   /* -1: empty */
+    uint32_t tag; /* more of the hash, so that few other texts are looked at */
+};
+
 struct vocab {
     struct vocab_entry *entries; /* by id, owned */
     struct vocab_piece *pieces;  /* by id, owned */
@@ -45,7 +50,7 @@ struct vocab {
     int32_t count;               /* entries present */
     size_t longest;              /* bytes of the longest token */
     struct buffer text, bytes;
-    int32_t *slots; /* hash of text -> id, -1 empty, owned */
+    struct vocab_slot *slots; /* by hash of the text, owned */
     size_t slot_count;
 };
 

@@ -1,8 +1,6 @@
 /* words - ids of text between added tokens: split, look up, merge what is new. */
 #include "tokenizer/words.h"
 
-#include "tokenizer/split.h"
-
 enum { BATCH = 192 }; /* words whose cache lines are fetched while others are split */
 
 /* The tokens that encode to themselves. Frequent ones have small ids and come last, to
@@ -20,7 +18,7 @@ static void fill(struct word_cache *cache, const struct vocab *v) {
 
 enum status words_open(struct words_state *state, const struct words *w,
                        unsigned log2_buckets, struct error *err) {
-    *state = (struct words_state){0};
+    *state = (struct words_state){.path = split_best_path()};
     TRY(word_cache_open(&state->cache, log2_buckets, err));
     fill(&state->cache, w->vocab);
     return OK;
@@ -54,10 +52,11 @@ struct batch {
 };
 
 /* Splits the next words off and has their cache lines fetched. */
-static void gather(struct batch *b, const struct word_cache *own,
+static void gather(struct batch *b, const struct words_state *state,
                    const unsigned char *text, size_t length) {
-    const struct word_cache copy = *own, *cache = &copy; /* that no store can change */
-    b->count = split_spans(text, b->start, length, b->ends, BATCH);
+    const struct word_cache copy = state->cache; /* that no store can change */
+    const struct word_cache *cache = &copy;
+    b->count = split_spans_by(state->path, false, text, b->start, length, b->ends, BATCH);
     size_t at = b->start;
     for (size_t i = 0; i < b->count; at = b->ends[i++]) {
         size_t bytes = b->ends[i] - at;
@@ -95,7 +94,8 @@ static inline int32_t *emit_slot(const int32_t *ids, int32_t *out) {
 }
 
 /* The ids of a word that is in the cache but not beside its key. A short one that had to
- * leave its bucket comes back, for it may be frequent. */
+ * leave its bucket comes back one time in four: the frequent ones do, and those that take
+ * turns in a bucket do not drive each other out every time. */
 static bool find(struct words_state *state, const struct batch *b, size_t i,
                  const unsigned char *word, size_t length, int32_t *ids, size_t *count) {
     struct word_cache *cache = &state->cache;
@@ -108,7 +108,8 @@ static bool find(struct words_state *state, const struct batch *b, size_t i,
         return word_slot_read(cache, slot, ids, count), true;
     if (!word_long_find(cache, word_long_hash(word, length), word, length, ids, count))
         return false;
-    if (*count <= WORD_SLOT_IDS)
+    bool is_its_turn = b->ends[i] % 4 == 0; /* as good as random */
+    if (is_its_turn && *count <= WORD_SLOT_IDS)
         word_cache_add(cache, word, length, ids, *count);
     return true;
 }
@@ -182,7 +183,7 @@ enum status words_visit(const struct words *w, struct words_state *state,
         return visit_uncached(w, state, text, length, visitor, err);
     struct batch b;
     for (b.start = 0; b.start < length; b.start = b.ends[b.count - 1]) {
-        gather(&b, &state->cache, text, length);
+        gather(&b, state, text, length);
         size_t at = b.start;
         for (size_t i = 0; i < b.count; at = b.ends[i++]) {
             const int32_t *ids;
@@ -210,7 +211,7 @@ enum status words_encode(const struct words *w, struct words_state *state,
                               (struct words_visitor){collect, out}, err);
     struct batch b;
     for (b.start = 0; b.start < length; b.start = b.ends[b.count - 1]) {
-        gather(&b, &state->cache, text, length);
+        gather(&b, state, text, length);
         TRY(emit_batch(w, state, &b, text, out, err));
     }
     return OK;

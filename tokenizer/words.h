@@ -7,6 +7,7 @@
 
 #include "tokenizer/bpe.h"
 #include "tokenizer/ids.h"
+#include "tokenizer/split.h"
 #include "tokenizer/word_cache.h"
 
 /* What encodes; read-only. */
@@ -18,6 +19,7 @@ struct words {
 /* What one thread writes. Zeroed, it works without a cache. */
 struct words_state {
     struct word_cache cache;
+    enum split_path path; /* of words_open: the fastest; all give the same */
     struct bpe_scratch scratch;
     int32_t found[WORD_LONGEST]; /* ids of a word that is not in a slot */
 };
