@@ -19,6 +19,7 @@
 #include "encoder/fold.h"
 #include "encoder/manifest.h"
 #include "encoder/model_files.h"
+#include "encoder/norm.h"
 #include "encoder/weights.h"
 
 struct values {
@@ -101,10 +102,21 @@ static const struct command convert_command = {
     convert_options,
     "DIR"};
 
+/* A running statistic, as some kind of norm has it? */
+static bool is_buffer(const char *name) {
+    const char *dot = strrchr(name, '.');
+    for (const struct norm_kind *const *kind = norm_kinds; dot && *kind; kind++)
+        for (const struct norm_buffer *b = (*kind)->buffers; b && b->name; b++)
+            if (!strcmp(dot + 1, b->name))
+                return true;
+    return false;
+}
+
 static int64_t number_of_parameters(const struct weights *w) {
     int64_t total = 0;
     for (int i = 0; i < w->count; i++)
-        if (w->items[i].tensor->dtype[0] != 'I') /* position_ids are no parameters */
+        if (w->items[i].tensor->dtype[0] != 'I' && /* position_ids are no parameters */
+            !is_buffer(w->items[i].name))
             total += (int64_t)w->items[i].tensor->count;
     return total;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "encoder/checkpoint.h"
 #include "encoder/safetensors.h"
 #include "pretrain/pretrain.h"
 #include "tests/capture.h"
@@ -177,6 +178,17 @@ static void a_checkpoint_holds_statistics_and_counters(void **state) {
     }
 }
 
+/* The same number as for Pre-LN: 2 layers of 16 and 32 channels, 2,000 tokens. */
+static void statistics_are_no_parameters(void **state) {
+    (void)state;
+    for (int i = 0; i < ROWS; i++) {
+        const char *words[] = {"inspect", outputs[i], NULL};
+        struct captured c = capture(checkpoint_command, "", words);
+        assert_non_null(strstr(c.out.data, "\nparameters                     39376\n"));
+        captured_free(&c);
+    }
+}
+
 static void a_fine_tuning_keeps_or_moves_them_as_asked(void **state) {
     (void)state;
     for (int i = 0; i < ROWS; i++)
@@ -207,6 +219,7 @@ int main(void) {
         cmocka_unit_test(a_resumed_run_ends_with_the_same_bits),
         cmocka_unit_test(what_the_norms_tell_is_logged),
         cmocka_unit_test(a_checkpoint_holds_statistics_and_counters),
+        cmocka_unit_test(statistics_are_no_parameters),
         cmocka_unit_test(a_fine_tuning_keeps_or_moves_them_as_asked),
     };
     return cmocka_run_group_tests(tests, write_text, free_paths);
