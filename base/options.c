@@ -305,3 +305,17 @@ int options_finish(const struct command *command, void *values, enum status stat
         fprintf(stderr, "Try '%s --help'.\n", command->name);
     return (int)status;
 }
+
+int options_run(const struct command *command, void *values, int argc, char **argv,
+                enum status (*work)(const struct call *call, struct error *err)) {
+    struct call call = {.command = command, .values = values};
+    struct error err;
+    bool help = false;
+    enum status status =
+        options_parse(command, values, argc, argv, &call.operands, &help, &err);
+    if (status == OK && help)
+        options_print_help(command);
+    else if (status == OK)
+        status = work(&call, &err);
+    return options_finish(command, values, status, &err);
+}

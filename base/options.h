@@ -17,17 +17,19 @@
  *         {"times", OPTION_INTEGER, offsetof(struct greet_options, times), "1", 1, 100,
  *          NULL, "Output", "how often to greet", false},
  *         {"name", OPTION_STRING, offsetof(struct greet_options, name), NULL, 0, 0,
- * "NAME", "Output", "whom to greet", true}, {0}}; static const struct command command =
- * {"normglue greet", "--name NAME", "Greets.", NULL, rows, NULL};
+ *          "NAME", "Output", "whom to greet", true},
+ *         {0}};
+ *     static const struct command command = {"normglue greet", "--name NAME", "Greets.",
+ *                                            NULL, rows, NULL};
+ *
+ *     static enum status greet(const struct call *call, struct error *err) {
+ *         const struct greet_options *options = call->values;
+ *         ...
+ *     }
  *
  *     int greet_command(int argc, char **argv) {
- *         struct greet_options o;
- *         struct error err;
- *         bool help;
- *         enum status status = options_parse(&command, &o, argc, argv, NULL, &help,
- * &err); if (status == OK && help) options_print_help(&command); else if (status == OK)
- *             status = greet(&o, &err);
- *         return options_finish(&command, &o, status, &err);
+ *         struct greet_options options;
+ *         return options_run(&command, &options, argc, argv, greet);
  *     } */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H
@@ -117,5 +119,16 @@ void options_free(const struct command *command, void *values);
  * find help if it is ERR_USAGE), and returns the exit code. */
 int options_finish(const struct command *command, void *values, enum status status,
                    struct error *err);
+
+/* A command line that was understood. */
+struct call {
+    const struct command *command;
+    const void *values;          /* the command's struct, filled */
+    struct option_list operands; /* the words that are no options */
+};
+/* A whole command: parses into `values`, prints the help when that is asked, or else does
+ * the `work`, and finishes; returns the exit code. */
+int options_run(const struct command *command, void *values, int argc, char **argv,
+                enum status (*work)(const struct call *call, struct error *err));
 
 #endif

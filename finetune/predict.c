@@ -218,8 +218,8 @@ static enum status predict_files(struct predictor *p, struct option_list files,
     return OK;
 }
 
-static enum status run(const struct predict_options *options, struct option_list files,
-                       struct error *err) {
+static enum status run(const struct call *call, struct error *err) {
+    const struct predict_options *options = call->values;
     struct device *device;
     struct predictor p = {.options = options};
     TRY(device_open(&device, (int)options->threads, &notices_stderr, err));
@@ -227,7 +227,7 @@ static enum status run(const struct predict_options *options, struct option_list
     if (status == OK)
         status = open_predictor(&p, device, err);
     if (status == OK)
-        status = predict_files(&p, files, err);
+        status = predict_files(&p, call->operands, err);
     close_predictor(&p);
     device_close(device);
     return status;
@@ -235,14 +235,5 @@ static enum status run(const struct predict_options *options, struct option_list
 
 int predict_command(int argc, char **argv) {
     struct predict_options options;
-    struct option_list files = {0};
-    struct error err;
-    bool help = false;
-    enum status status =
-        options_parse(&command, &options, argc, argv, &files, &help, &err);
-    if (status == OK && help)
-        options_print_help(&command);
-    else if (status == OK)
-        status = run(&options, files, &err);
-    return options_finish(&command, &options, status, &err);
+    return options_run(&command, &options, argc, argv, run);
 }

@@ -38,11 +38,11 @@ static enum status print_table(const char *const *folders, int count, const char
 }
 
 /* The table comes also after a failure, of what there is. */
-static enum status run_and_print(const struct run_options *options,
-                                 const struct command *command, struct error *err) {
+static enum status run_and_print(const struct call *call, struct error *err) {
+    const struct run_options *options = call->values;
     bool has_begun;
     const enum status status =
-        run_plan(options, command, &notices_stderr, &has_begun, err);
+        run_plan(options, call->command, &notices_stderr, &has_begun, err);
     if (!has_begun)
         return status;
     const struct error failure = *err;
@@ -55,9 +55,7 @@ static enum status run_and_print(const struct run_options *options,
 
 static int run_main(int argc, char **argv) {
     struct option rows[RUN_MAX_OPTIONS];
-    struct run_options options = {0};
-    struct error err;
-    bool help = false;
+    struct run_options options;
     run_option_rows(rows);
     const struct command command = {
         .name = "normglue glue run",
@@ -71,12 +69,7 @@ static int run_main(int argc, char **argv) {
             "--seeds 5 --output scores/",
         .options = rows,
     };
-    enum status status = options_parse(&command, &options, argc, argv, NULL, &help, &err);
-    if (status == OK && help)
-        options_print_help(&command);
-    else if (status == OK)
-        status = run_and_print(&options, &command, &err);
-    return options_finish(&command, &options, status, &err);
+    return options_run(&command, &options, argc, argv, run_and_print);
 }
 
 struct table_options {
@@ -101,20 +94,17 @@ static const struct command table_command = {
     .operands = "DIR...",
 };
 
+static enum status table(const struct call *call, struct error *err) {
+    const struct table_options *options = call->values;
+    const struct option_list *folders = &call->operands;
+    if (folders->count == 0)
+        return error_set(err, ERR_USAGE, "expected a folder of scores, found none");
+    return print_table(folders->items, folders->count, options->format, err);
+}
+
 static int table_main(int argc, char **argv) {
-    struct table_options options = {0};
-    struct option_list folders = {0};
-    struct error err;
-    bool help = false;
-    enum status status =
-        options_parse(&table_command, &options, argc, argv, &folders, &help, &err);
-    if (status == OK && help)
-        options_print_help(&table_command);
-    else if (status == OK && folders.count == 0)
-        status = error_set(&err, ERR_USAGE, "expected a folder of scores, found none");
-    else if (status == OK)
-        status = print_table(folders.items, folders.count, options.format, &err);
-    return options_finish(&table_command, &options, status, &err);
+    struct table_options options;
+    return options_run(&table_command, &options, argc, argv, table);
 }
 
 static const struct subcommand rows[] = {

@@ -266,8 +266,8 @@ static enum status answer_lines(struct filler *f, struct reader *reader,
     }
 }
 
-static enum status run(const struct values *values, struct error *err) {
-    struct filler f = {.values = values};
+static enum status run(const struct call *call, struct error *err) {
+    struct filler f = {.values = call->values};
     struct reader *reader = NULL;
     enum status status = open_filler(&f, err);
     if (status == OK)
@@ -281,12 +281,5 @@ static enum status run(const struct values *values, struct error *err) {
 
 int fill_mask_command(int argc, char **argv) {
     struct values values = {0};
-    struct error err = {0};
-    bool help = false;
-    enum status status = options_parse(&command, &values, argc, argv, NULL, &help, &err);
-    if (status == OK && help)
-        options_print_help(&command);
-    else if (status == OK)
-        status = run(&values, &err);
-    return options_finish(&command, &values, status, &err);
+    return options_run(&command, &values, argc, argv, run);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/capture.h"
 #include "tests/options_example.h"
 #include "tests/support.h"
 
@@ -215,6 +216,40 @@ static void operands_are_the_words_that_are_no_options(void **state) {
     options_free(&with_operands, &v);
 }
 
+/* -- whole commands ------------------------------------------------------------------ */
+
+static enum status print_call(const struct call *call, struct error *err) {
+    const struct values *v = call->values;
+    printf("%s: %s, %d operands\n", call->command->name, v->output, call->operands.count);
+    return call->operands.count < 3 ? OK : error_set(err, ERR_INPUT, "too many");
+}
+
+static int try_command(int argc, char **argv) {
+    struct values v;
+    return options_run(&with_operands, &v, argc, argv, print_call);
+}
+
+static void a_command_works_helps_or_says_what_is_wrong(void **state) {
+    (void)state;
+    static const struct {
+        const char *words[8];
+        int code;
+        const char *out, *err; /* beginnings */
+    } cases[] = {
+        {{"--output", "x", "a", "b"}, OK, "normglue try: x, 2 operands\n", ""},
+        {{"--help", "a"}, OK, "Usage: normglue try --output DIR FILE...", ""},
+        {{"--output", "x", "a", "b", "c"}, ERR_INPUT, "", "normglue try: too many\n"},
+        {{"--outptu", "x"}, ERR_USAGE, "", "normglue try: "},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct captured c = capture(try_command, "", cases[i].words);
+        assert_int_equal(c.code, cases[i].code);
+        assert_memory_equal(c.out.data, cases[i].out, strlen(cases[i].out));
+        assert_memory_equal(c.err.data, cases[i].err, strlen(cases[i].err));
+        captured_free(&c);
+    }
+}
+
 /* -- config files ---------------------------------------------------------------------
  */
 
@@ -330,6 +365,7 @@ int main(void) {
         cmocka_unit_test(wrong_values_say_what_was_expected),
         cmocka_unit_test(unknown_names_get_a_suggestion),
         cmocka_unit_test(operands_are_the_words_that_are_no_options),
+        cmocka_unit_test(a_command_works_helps_or_says_what_is_wrong),
         cmocka_unit_test(a_config_file_has_lines),
         cmocka_unit_test(the_command_line_wins_over_the_file_wherever_it_stands),
         cmocka_unit_test(a_config_file_may_be_json),

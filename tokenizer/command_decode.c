@@ -187,11 +187,11 @@ static enum status decode_file(struct decoder *d, const char *path, struct error
     return status;
 }
 
-static enum status run(const struct decode_options *options,
-                       const struct option_list *files, struct error *err) {
-    struct decoder d = {.options = options};
+static enum status run(const struct call *call, struct error *err) {
+    struct decoder d = {.options = call->values};
+    const struct option_list *files = &call->operands;
     enum status status =
-        tokenizer_load(&d.tokenizer, options->tokenizer, &notices_stderr, err);
+        tokenizer_load(&d.tokenizer, d.options->tokenizer, &notices_stderr, err);
     if (status == OK && files->count == 0)
         status = decode_file(&d, "-", err);
     for (int i = 0; i < files->count && status == OK; i++)
@@ -204,14 +204,5 @@ static enum status run(const struct decode_options *options,
 
 int command_decode(int argc, char **argv) {
     struct decode_options options;
-    struct option_list files = {0};
-    struct error err;
-    bool help = false;
-    enum status status =
-        options_parse(&command, &options, argc, argv, &files, &help, &err);
-    if (status == OK && help)
-        options_print_help(&command);
-    else if (status == OK)
-        status = run(&options, &files, &err);
-    return options_finish(&command, &options, status, &err);
+    return options_run(&command, &options, argc, argv, run);
 }

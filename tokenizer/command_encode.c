@@ -409,21 +409,16 @@ static void close_job(struct encode_job *job) {
     progress_close(job->progress);
 }
 
+static enum status run(const struct call *call, struct error *err) {
+    struct encode_job job = {.options = call->values};
+    enum status status = open_job(&job, &call->operands, err);
+    if (status == OK)
+        status = encode_all(&job, err);
+    close_job(&job);
+    return status;
+}
+
 int command_encode(int argc, char **argv) {
     struct encode_options options;
-    struct option_list files = {0};
-    struct error err;
-    bool help = false;
-    enum status status =
-        options_parse(&command, &options, argc, argv, &files, &help, &err);
-    if (status == OK && help) {
-        options_print_help(&command);
-    } else if (status == OK) {
-        struct encode_job job = {.options = &options};
-        status = open_job(&job, &files, &err);
-        if (status == OK)
-            status = encode_all(&job, &err);
-        close_job(&job);
-    }
-    return options_finish(&command, &options, status, &err);
+    return options_run(&command, &options, argc, argv, run);
 }

@@ -146,8 +146,9 @@ static enum status print_file(const struct tokenizer *t, struct tokenizer_cache 
     return OK;
 }
 
-static enum status run(const struct inspect_options *options,
-                       const struct option_list *operands, struct error *err) {
+static enum status run(const struct call *call, struct error *err) {
+    const struct inspect_options *options = call->values;
+    const struct option_list *operands = &call->operands;
     if (operands->count == 0)
         return error_set(err, ERR_USAGE, "expected the DIR of a tokenizer, found none");
     struct tokenizer *t;
@@ -167,14 +168,5 @@ static enum status run(const struct inspect_options *options,
 
 int command_inspect(int argc, char **argv) {
     struct inspect_options options;
-    struct option_list operands = {0};
-    struct error err;
-    bool help = false;
-    enum status status =
-        options_parse(&command, &options, argc, argv, &operands, &help, &err);
-    if (status == OK && help)
-        options_print_help(&command);
-    else if (status == OK)
-        status = run(&options, &operands, &err);
-    return options_finish(&command, &options, status, &err);
+    return options_run(&command, &options, argc, argv, run);
 }

@@ -268,8 +268,9 @@ static enum status train_on(const struct train_options *o,
     return status;
 }
 
-static enum status run_training(const struct train_options *o,
-                                const struct option_list *files, struct error *err) {
+static enum status run_training(const struct call *call, struct error *err) {
+    const struct train_options *o = call->values;
+    const struct option_list *files = &call->operands;
     struct word_table words;
     struct normalizer normalizer = {0};
     TRY(check(o, files, err));
@@ -283,14 +284,5 @@ static enum status run_training(const struct train_options *o,
 
 int command_train(int argc, char **argv) {
     struct train_options options;
-    struct option_list files = {0};
-    struct error err;
-    bool help = false;
-    enum status status =
-        options_parse(&command, &options, argc, argv, &files, &help, &err);
-    if (status == OK && help)
-        options_print_help(&command);
-    else if (status == OK)
-        status = run_training(&options, &files, &err);
-    return options_finish(&command, &options, status, &err);
+    return options_run(&command, &options, argc, argv, run_training);
 }
