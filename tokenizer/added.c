@@ -1,4 +1,17 @@
-/* added - tokens recognised in running text before it is split. */
+/* added - tokens recognised in running text before it is split.
+ *
+ * A set is its patterns sorted by bytes. To find the longest one at a place of the text,
+ * the range of patterns that agree so far is narrowed byte by byte with two binary
+ * searches, as in a trie that was never built: a few comparisons for the handful of
+ * tokens that a vocabulary has, and still O(length log count) for thousands. Most places
+ * are passed over before that: memchr for the one first byte that all patterns share ('<'
+ * for RoBERTa), or a table of first bytes.
+ *
+ *   text      a <mask>  b        <mask> has lstrip: it takes the space before it
+ *   pieces    "a" | " <mask>" | "  b"
+ *
+ * A scan gives pieces in order and holds one token back while it gives the text before
+ * it. */
 #include "tokenizer/added.h"
 
 #include <stdlib.h>

@@ -1,7 +1,12 @@
 /* ascii_masks - 64 bytes as bit masks of the pre-tokenizer's classes, a bit a byte; in
  * portable C, with AVX2 and with AVX-512. All three give the same masks.
  *
- * Inline, so that each path of the caller is one function compiled for its processor. */
+ * Inline, so that each path of the caller is one function compiled for its processor.
+ *
+ * The trick that all three share: with unsigned bytes, c - first < count is one
+ * comparison for a range, as what lies below `first` wraps round to a large number; (c |
+ * 32) folds upper case onto lower. AVX2 has no unsigned comparison, so min(x, most) == x
+ * stands in for x <= most. */
 #ifndef TOKENIZER_ASCII_MASKS_H
 #define TOKENIZER_ASCII_MASKS_H
 

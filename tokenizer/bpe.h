@@ -31,7 +31,6 @@ struct bpe {
     int32_t byte_id[256];     /* -1: the vocabulary has no such byte */
     int32_t unk;              /* stands for a missing byte; -1: missing bytes vanish */
     bool fuse_unk;            /* neighbouring missing bytes make one unk */
-    bool whole_words;         /* a word in the vocabulary is that token (ignore_merges) */
     struct bpe_merge *merges; /* by rank, owned */
     uint32_t merge_count, merge_capacity;
     struct bpe_pair *pairs; /* open addressing, owned */

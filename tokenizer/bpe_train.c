@@ -20,7 +20,18 @@
  * id of the token before and after the new one.
  *
  * Each merge visits the places of its pair twice and their neighbours; a merged place is
- * gone for good, so all merges together touch each slot a few times. */
+ * gone for good, so all merges together touch each slot a few times.
+ *
+ * No two merges make the same string, so a pair has one list of places and is queued once
+ * at a time. For: as long as no merge crosses the ends of an occurrence of a string, its
+ * inside is merged as if it stood alone, so at any moment all such occurrences are cut
+ * alike; the merge that completes one completes all. Only a special token may have the
+ * string already, which is why join() asks for those.
+ *
+ * Why not the usual way, a table of all pairs that every merge updates (Hugging Face's
+ * trainer, which also keeps a set of words for each pair)? Most updates concern pairs
+ * that are never merged. Here they cost nothing: a pair's list says what is left of it
+ * when, and only if, its turn comes. */
 #include "tokenizer/bpe_train.h"
 
 #include <assert.h>
@@ -64,7 +75,8 @@ struct trainer {
     size_t before_count, after_count;
 };
 
-/* Room for `more` items in an array that doubles. */
+/* Room for `more` items after `count` in an array that grows by half. `array` is the
+ * address of the pointer, copied bytewise: it has another type at every call. */
 static enum status grow(void *array, size_t count, size_t more, size_t *capacity,
                         size_t item_bytes, struct error *err) {
     if (more <= *capacity - count)
@@ -82,6 +94,7 @@ static enum status grow(void *array, size_t count, size_t more, size_t *capacity
     return OK;
 }
 
+/* An array of `count` items for good; one more, so that none is no special case. */
 static enum status take(void *array, size_t count, size_t item_bytes, struct error *err) {
     size_t capacity = 0;
     return grow(array, 0, count + 1, &capacity, item_bytes, err);
@@ -293,6 +306,8 @@ static void replace(struct trainer *t, struct pair *pair, uint32_t token) {
     pair->places = kept;
 }
 
+/* Counts one occurrence beside the new token; `seen` lists what has a count, so that the
+ * cells can be cleared without walking over the whole vocabulary. */
 static void note(struct neighbour *all, uint32_t *seen, size_t *seen_count,
                  uint32_t token, uint64_t count) {
     struct neighbour *n = &all[token];
@@ -317,6 +332,7 @@ static void collect(struct trainer *t, const struct pair *pair, uint32_t token) 
     }
 }
 
+/* Asked only of pairs with a merged token: two bytes may always join. */
 static bool is_allowed(const struct trainer *t, uint32_t a, uint32_t b) {
     uint64_t most = t->options->max_token_length;
     return most == 0 || t->lengths[a] + t->lengths[b] < most;
@@ -338,6 +354,8 @@ static enum status queue_collected(struct trainer *t, uint32_t token, struct err
     return OK;
 }
 
+/* The second pass of collect(): now that each pair has its stretch of the list, writes
+ * the places, which rise because those of the merged pair do. */
 static void place_collected(struct trainer *t, const struct pair *pair, uint32_t token) {
     size_t length = t->lengths[token];
     for (uint32_t i = 0; i < pair->places; i++) {
@@ -383,6 +401,7 @@ static enum status join(struct trainer *t, const struct pair *pair, uint32_t *to
     return OK;
 }
 
+/* One merge: name the token, write it everywhere, queue the pairs it made. */
 static enum status merge(struct trainer *t, struct pair *pair, struct error *err) {
     struct bpe_trained *out = t->out;
     uint32_t token;
@@ -400,6 +419,8 @@ static enum status merge(struct trainer *t, struct pair *pair, struct error *err
     return status;
 }
 
+/* The head of the queue is the best pair only if its count is still true: a smaller one
+ * goes back into the queue at its right place, where ties are decided anew. */
 static enum status merge_all(struct trainer *t, struct error *err) {
     while (t->out->size < t->options->vocab_size) {
         struct pair pair;

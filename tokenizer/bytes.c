@@ -1,4 +1,11 @@
-/* bytes - the byte alphabet: one printable character for each of the 256 bytes. */
+/* bytes - the byte alphabet: one printable character for each of the 256 bytes.
+ *
+ * GPT-2 wants every byte to be a visible character, so that vocabularies and merges are
+ * text files in which no token holds a blank. The alphabet is arithmetic, not a table:
+ * 188 bytes stand for themselves, the others are counted through from U+0100.
+ *
+ *   byte        0x00-0x20      0x7F-0xA0      0xAD     all others
+ *   character   U+0100-U+0120  U+0121-U+0142  U+0143   the byte itself */
 #include "tokenizer/bytes.h"
 
 #include "tokenizer/unicode.h"

@@ -2,7 +2,11 @@
  *
  * Ids as text are decoded a line at a time. Binary ids are one text of any length: they
  * are decoded in stretches that end before a token that begins a word, so that no
- * character made of several tokens is cut. */
+ * character made of several tokens is cut.
+ *
+ * The output is exact: what encode read comes back byte for byte, with the newline a line
+ * had and without one it had not. A stretch of binary ids is put aside up to the last
+ * token that begins a word, as a character never goes on into a word's first token. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,7 +122,8 @@ static enum status decode_lines(struct decoder *d, struct error *err) {
 }
 
 /* How many ids can be decoded before the others are known: up to the last that begins a
- * word, so that no character is cut. */
+ * word, so that no character is cut. In text without spaces none does; then all of it
+ * waits. */
 static size_t settled(const struct decoder *d) {
     size_t count = d->ids.count;
     while (count > 0 && !tokenizer_begins_word(d->tokenizer, d->ids.items[count - 1]))

@@ -2,7 +2,15 @@
  *
  * Batches of lines are shared out to threads, each of which writes its part of the result
  * into memory; the parts go to stdout in the order of the lines. A bad line stops the
- * run after the lines before it are out. */
+ * run after the lines before it are out.
+ *
+ *   line_batch     1 MiB of lines with their file and number
+ *   parts          a thread each: a contiguous stretch of the batch, a cache, an output
+ *   formats        a row each: how one line is written; ids and tokens as text, JSON with
+ *                  offsets, or little-endian integers without lines
+ *
+ * Contiguous stretches, not lines in turn: the parts are then joined by writing them one
+ * after the other, and the result cannot depend on the number of threads. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +114,8 @@ struct texts {
     size_t first_length, second_length;
 };
 
+/* In formats without lines the newline is part of the text, so that decoding restores it.
+ */
 static enum status cut_line(const struct part *p, const struct batch_line *line,
                             struct texts *texts, struct error *err) {
     const struct encode_options *o = p->job->options;

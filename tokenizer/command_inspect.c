@@ -1,4 +1,8 @@
-/* command_inspect - normglue tokenizer inspect. */
+/* command_inspect - normglue tokenizer inspect.
+ *
+ * What to know before training on a tokenizer: is its vocabulary proper (no gaps, every
+ * byte a token, every token reached by merges), and how many bytes a token stands for on
+ * the text at hand. The fingerprint is the one that token shards carry. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,15 @@
 /* command_train - normglue tokenizer train.
  *
  * What can be refused is refused before any text is read: options, sizes, the output
- * folder, missing files. Files are written at the end only, each whole or not at all. */
+ * folder, missing files. Files are written at the end only, each whole or not at all.
+ *
+ *   word_count_files    distinct words and their counts, by several threads
+ *   bpe_train           merges, by one: each depends on the one before
+ *   tokenizer_save      through tokenizer_from_trained, so that what is written is what
+ *                       this program itself would load
+ *
+ * The counts are all that training needs of the text, so memory is bounded by the
+ * distinct words, not by the size of the files. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>

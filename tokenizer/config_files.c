@@ -1,4 +1,8 @@
-/* config_files - tokenizer_config.json, special_tokens_map.json, added_tokens.json. */
+/* config_files - tokenizer_config.json, special_tokens_map.json, added_tokens.json.
+ *
+ * One row a special token says its key and where its id is kept; reading and writing go
+ * over the rows. special_tokens_map.json is read before tokenizer_config.json, whose word
+ * so is the last; added_tokens.json only adds what neither has. */
 #include "tokenizer/config_files.h"
 
 #include <stdlib.h>

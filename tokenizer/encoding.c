@@ -1,4 +1,18 @@
-/* encoding - a text or a pair with all that Hugging Face tokenizers knows of it. */
+/* encoding - a text or a pair with all that Hugging Face tokenizers knows of it.
+ *
+ *   side      one text: tokens with bytes, offsets, word ids, before anything is cut
+ *   cuts      how many tokens of each side are kept, and in which windows
+ *   assemble  template around a window of A and one of B; offsets are trimmed only now,
+ *             as what is trimmed depends on whether a token is the first of its window
+ *
+ * Offsets count code points. A cursor counts them as tokens go forward, so that a text
+ * costs one pass whatever its length; in an ASCII text bytes are code points and nothing
+ * is counted. Two tokens inside one character both get the whole character.
+ *
+ * Where a rule looks odd (a stride is refused even if nothing is cut, an inserted space
+ * is trimmed from the text behind a <mask>) it is that of Hugging Face tokenizers: 1,530
+ * texts and 120 pairs with all fields and 1,690 truncations agree (tests/data/tokenizer).
+ */
 #include "tokenizer/encoding.h"
 
 #include <stdlib.h>
@@ -128,6 +142,8 @@ static inline void add_part(const struct visit *v, int32_t id, size_t bytes, siz
     add_token(v->side, id, source, spaced ? SPACES_OF_VOCABULARY : NO_SPACES);
 }
 
+/* With all 256 bytes in the vocabulary the lengths of a word's tokens add up to the word.
+ */
 static enum status take_word(void *self, size_t start, size_t end, const int32_t *ids,
                              size_t count, struct error *err) {
     const struct visit *v = self;
@@ -396,6 +412,7 @@ enum status encoding_encode(const struct tokenizer *t, struct tokenizer_cache *c
     return status;
 }
 
+/* Overflow is padded with the encoding it belongs to: both go into one batch. */
 static enum status pad_one(struct encoding *e, size_t length,
                            const struct padding *padding, struct error *err) {
     for (size_t i = 0; i < e->overflow_count; i++)

@@ -40,6 +40,7 @@ enum status encoding_encode(const struct tokenizer *t, struct tokenizer_cache *c
                             const char *a, size_t a_length, const char *b,
                             size_t b_length, const struct encoding_options *options,
                             struct encoding *out, struct error *err) MUST_CHECK;
+/* Frees tokens and overflow; zeroed encodings too. */
 void encoding_free(struct encoding *e);
 
 struct padding {

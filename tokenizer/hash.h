@@ -1,7 +1,9 @@
 /* hash - 64-bit hashes of bytes and of pairs for the tables of the tokenizer.
  *
- * Not keyed: a text made to collide slows a table down to its probe limit, it never makes
- * a wrong answer. */
+ * Bytes are mixed in eight at a time by two multiplications, the length first, so that
+ * "a" and "a\0" differ. Not keyed: a text made to collide makes a table slow, never an
+ * answer wrong. The values stay inside one process, but for a tokenizer's fingerprint,
+ * which token shards and unfinished trainings carry: changing them makes those differ. */
 #ifndef TOKENIZER_HASH_H
 #define TOKENIZER_HASH_H
 

@@ -1,4 +1,9 @@
-/* json_print - JSON as serde writes it: compact, or pretty with an indent of 2. */
+/* json_print - JSON as serde writes it: compact, or pretty with an indent of 2.
+ *
+ * A printer knows three things: how deep it is, whether the container it is in has a
+ * value already (then a comma comes first), and whether lines are broken. So calls read
+ * like the document, and what they cannot express (a value without a key in an object) is
+ * the caller's mistake, not a state. */
 #ifndef TOKENIZER_JSON_PRINT_H
 #define TOKENIZER_JSON_PRINT_H
 

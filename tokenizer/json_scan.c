@@ -1,4 +1,11 @@
-/* json_scan - a strict JSON reader that pulls values one by one. */
+/* json_scan - a strict JSON reader that pulls values one by one.
+ *
+ * RFC 8259, read once from left to right without a tree: the caller asks for what it
+ * expects next and gets it, or an error with the byte. Strings without escapes, nearly
+ * all, are handed out where they lie. skip() finds the end of a value without looking at
+ * it; sections that are small go to jansson afterwards (base/json_file), which checks
+ * them. Its depth is counted, not recursed into, so that no nesting can exhaust the
+ * stack. */
 #include "tokenizer/json_scan.h"
 
 #include <string.h>
@@ -159,6 +166,8 @@ enum status json_scan_integer(struct json_scan *s, int64_t *out, struct error *e
     return OK;
 }
 
+/* From the opening quote past the closing one; a backslash hides one byte, which is
+ * enough to find the end. */
 static enum status skip_string(struct json_scan *s, struct error *err) {
     for (s->at++; s->at < s->length; s->at++) {
         if (s->text[s->at] == '"')

@@ -1,7 +1,10 @@
 /* line_batch - lines of several files in reading order, a batch at a time.
  *
  * A batch is large enough to keep threads busy and small enough to stay in the cache. On
- * a pipe it ends where nothing more has arrived yet, so that a filter answers at once. */
+ * a pipe it ends where nothing more has arrived yet, so that a filter answers at once.
+ *
+ * Lines are copied into one text with their newlines, so that threads share plain memory
+ * and u16 and u32 can encode a line with the newline it ended with. */
 #include "tokenizer/line_batch.h"
 
 #include <stdlib.h>
@@ -37,6 +40,7 @@ static enum status add_line(struct line_batch *b, const char *line, size_t lengt
     return buffer_add(&b->text, "\n", 1, err);
 }
 
+/* Full, or the next line would have to be waited for. */
 static bool is_full(const struct line_batch *b) {
     if (b->text.length >= BATCH_BYTES || b->count == BATCH_LINES)
         return true;

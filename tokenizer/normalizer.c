@@ -1,4 +1,13 @@
-/* normalizer - optional Unicode normalisation before tokenisation. */
+/* normalizer - optional Unicode normalisation before tokenisation.
+ *
+ * utf8proc maps a whole string and tells nothing of where a character came from. So the
+ * text is cut into clusters that cannot influence each other under composition, each is
+ * mapped on its own, and all bytes of the result get the cluster's place in the source as
+ * their origin. A cluster of one ASCII byte, nearly all, is copied. Where the cut is
+ * finer than the mapping (jamo), rules here join what utf8proc's grapheme clusters part.
+ *
+ * Steps run one after the other, each from the last one's text and origins: the origins
+ * stay places in the source, whatever was done before. */
 #include "tokenizer/normalizer.h"
 
 #include <stdbool.h>

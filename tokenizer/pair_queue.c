@@ -2,7 +2,15 @@
  *
  * Most pairs are rare and are never asked for. They cost one push to a list; only when
  * the level comes down to their count are they put in order. The heap, which holds what
- * is at or above the level, so stays small enough for the first cache. */
+ * is at or above the level, so stays small enough for the first cache.
+ *
+ *   level       65536 at first, comes down by one when the heap runs dry
+ *   count >= level    binary heap, ordered by (count falling, left, right rising)
+ *   count <  level    list of that count, unordered; entries of one array, chained
+ *
+ * A pair whose count was too high comes back with a lower one: into the heap if it is
+ * still at the level, else into a list. Both orders give the same pops, as all pairs of
+ * one count enter the heap before the first of them is popped. */
 #include "tokenizer/pair_queue.h"
 
 #include <stdlib.h>

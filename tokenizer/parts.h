@@ -1,4 +1,12 @@
-/* parts - what a tokenizer is made of; for the files of this folder only. */
+/* parts - what a tokenizer is made of; for the files of this folder only.
+ *
+ *   tokenizer         read-only once loaded: vocabulary, merges, added tokens, template
+ *   tokenizer_cache   what one thread writes: word cache, scratch of merging, buffers
+ *
+ * How a text becomes ids: tokenizer_check_text -> pieces_cut -> tokenizer_prefix ->
+ * words_encode; with offsets the same as far as words_visit (encoding.c). Loading fills
+ * the vocabulary and the merges, calls tokenizer_ready() once, then registers added
+ * tokens. */
 #ifndef TOKENIZER_PARTS_H
 #define TOKENIZER_PARTS_H
 

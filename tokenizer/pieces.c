@@ -1,4 +1,13 @@
-/* pieces - a text cut into added tokens and what lies between. */
+/* pieces - a text cut into added tokens and what lies between.
+ *
+ *   source      "x <raw> \u00C5 <norm> y"
+ *   round 1     "x "  <raw>  " \u00C5 <norm> y"        as the text stands
+ *   normalise                " a\u030A <norm> y"       e.g. NFD: only what lies between
+ *   round 2                  " a\u030A "  <norm>  " y"
+ *
+ * The second round works on bytes that the source does not have; `origins` lead back.
+ * Without a normalizer the text is not copied and both rounds look at the source itself.
+ */
 #include "tokenizer/pieces.h"
 
 struct origin piece_origin(const struct piece *p, size_t start, size_t end) {

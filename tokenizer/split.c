@@ -1,4 +1,20 @@
-/* split - the pre-tokenizer of GPT-2 and RoBERTa. */
+/* split - the pre-tokenizer of GPT-2 and RoBERTa.
+ *
+ * The regular expression without a regular expression. Letters, numbers, whitespace and
+ * "other" partition the code points, so a pre-token is one of four things, decided at its
+ * first character or, after a space, its second:
+ *
+ *   contraction    an apostrophe that begins the pre-token, then s t m d re ve ll
+ *   run            an optional 0x20, then all that follows of one class (not whitespace)
+ *   whitespace     the whole run, less its last character if a word follows: \s+(?!\S)
+ *   one blank      what the rule above left over
+ *
+ * Only 0x20 ever joins the word behind it: "\n\nx" is "\n" "\n" "x". "a's" is "a" "'s",
+ * but "!'s" is "!'" "s", as the apostrophe there is inside a run. At the end of the text
+ * a run of whitespace stays whole; and a text ends at every added token.
+ *
+ * This is the specification that split_spans.c has to match; it looks at each byte once
+ * or twice and decodes every character. */
 #include "tokenizer/split.h"
 
 #include <stdbool.h>

@@ -83,7 +83,8 @@ static void close_file(struct text_blocks *b) {
     b->reader = NULL;
 }
 
-/* Adds up to `wanted` bytes of the file to the block. */
+/* Adds up to `wanted` bytes of the file to the block. A pipe may give less than is asked
+ * for: only nothing at all is the end. */
 static enum status read_more(struct text_blocks *b, struct text_block *block,
                              size_t wanted, bool *is_end, struct error *err) {
     TRY(buffer_reserve(&block->text, wanted, err));

@@ -1,5 +1,18 @@
 /* tokenizer - byte-level BPE as RoBERTa and GPT-2 use it: what the rest of the program
- * sees. */
+ * sees.
+ *
+ * The public face. Most functions ask one of the parts (parts.h); what is done here is
+ * the order of things:
+ *
+ *   encode         UTF-8 checked, added tokens cut out, a space put in front where asked,
+ *                  words encoded
+ *   encode_pair    both texts into one list with the template's ids between, then cut in
+ *                  place: B first, as cutting A moves B
+ *   decode         bytes of tokens end to end, then what is no UTF-8 replaced; a flag a
+ *                  token (its bytes are UTF-8 by themselves) spares most texts that check
+ *
+ * The fingerprint goes over all that changes an id; token shards name theirs
+ * (pretrain/corpus), so that a changed tokenizer makes new shards. */
 #include "tokenizer/tokenizer.h"
 
 #include <stdlib.h>
@@ -31,6 +44,8 @@ void tokenizer_free(struct tokenizer *t) {
     free(t);
 }
 
+/* After this the vocabulary's own tokens are known; added tokens that it does not hold
+ * come later and are no part of these facts. */
 enum status tokenizer_ready(struct tokenizer *t, struct error *err) {
     t->words = (struct words){&t->bpe, &t->vocab};
     TRY(reach_mark(&t->vocab, &t->bpe, err));

@@ -1,4 +1,15 @@
-/* tokenizer_json - tokenizer.json of Hugging Face tokenizers, for byte-level BPE. */
+/* tokenizer_json - tokenizer.json of Hugging Face tokenizers, for byte-level BPE.
+ *
+ * The file is 1 to 10 MB of which vocabulary and merges are all but a few kB. So it is
+ * mapped first: where each section begins and ends. Then the model is scanned in place,
+ * and the small sections go to jansson one by one.
+ *
+ * Every key that changes what is encoded is looked at: it is taken over, or has the one
+ * value that byte-level BPE works with, or is refused with its name. A tokenizer that
+ * would give other ids than Hugging Face's is worse than none.
+ *
+ * ignore_merges (a word in the vocabulary is that token, merges or not) is accepted where
+ * it makes no difference: where merges reach every token. */
 #include "tokenizer/tokenizer_json.h"
 
 #include <string.h>
@@ -100,6 +111,8 @@ static enum status scan_merges(struct json_scan *s, struct tokenizer *t,
     }
 }
 
+/* The section is absent, or its text is one of those accepted, as it stands in the file.
+ */
 static enum status expect_text(const struct json_scan *s, const struct section *section,
                                const char *const *accepted, const char *expected,
                                struct error *err) {
@@ -151,6 +164,7 @@ static enum status check_model(const struct json_scan *s, const struct section *
                      s->path, m[VOCAB].length ? "merges" : "vocab");
 }
 
+/* What a byte that is no token becomes. null: it vanishes, as Hugging Face has it. */
 static enum status read_unk(struct json_scan *s, struct tokenizer *t,
                             const struct section *section, struct error *err) {
     if (!section->length || s->text[section->start] == 'n')
@@ -168,6 +182,7 @@ static enum status read_unk(struct json_scan *s, struct tokenizer *t,
     return OK;
 }
 
+/* Vocabulary before merges, whatever their order in the file: merges name its tokens. */
 static enum status read_model(struct json_scan *s, const struct section *model,
                               struct tokenizer *t, bool *ignore_merges,
                               struct error *err) {
@@ -236,6 +251,8 @@ static enum status read_added_tokens(struct tokenizer *t, const char *path,
     return tokenizer_add_tokens(t, NULL, 0, err);
 }
 
+/* Sequences may stand in sequences; their steps are one list. The reader has bounded how
+ * deep they nest. */
 static enum status read_normalizer(struct tokenizer *t, const char *path,
                                    const json_t *value, struct error *err) {
     const char *type;
@@ -254,6 +271,8 @@ static enum status read_normalizer(struct tokenizer *t, const char *path,
     return OK;
 }
 
+/* ByteLevel itself, or a Sequence of it alone. With use_regex false words would be cut
+ * otherwise, or not at all. */
 static enum status read_pre_tokenizer(struct tokenizer *t, const char *path,
                                       const json_t *value, struct error *err) {
     const json_t *steps = json_object_get(value, "pretokenizers");
@@ -324,6 +343,8 @@ static void spell_template(const struct tokenizer *t, const json_t *list, char o
     out[used] = 0;
 }
 
+/* TemplateProcessing can say anything; what RobertaProcessing says is all that a
+ * tokenizer here can do. */
 static enum status read_template(struct tokenizer *t, const char *path,
                                  const json_t *value, struct error *err) {
     char single[8], pair[8];

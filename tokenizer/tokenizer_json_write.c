@@ -1,4 +1,8 @@
-/* tokenizer_json_write - tokenizer.json as tokenizers' save() writes it. */
+/* tokenizer_json_write - tokenizer.json as tokenizers' save() writes it.
+ *
+ * Key order, spacing and escapes are serde's, so that reading a file and writing it gives
+ * the same bytes (the tests do so with the files of the package). Fields whose absence
+ * means the same in two spellings are remembered from reading (json_null_*). */
 #include <string.h>
 
 #include "tokenizer/encoding.h"

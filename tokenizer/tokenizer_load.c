@@ -1,4 +1,13 @@
-/* tokenizer_load - a tokenizer from its files or from a training. */
+/* tokenizer_load - a tokenizer from its files or from a training.
+ *
+ *   tokenizer.json             says everything; the other files add roles and flags
+ *   vocab.json + merges.txt    the model; RoBERTa's added tokens and template follow from
+ *                              the names <s> </s> <pad> <unk> <mask> being in it
+ *   dict.txt beside them       fairseq: vocab.json is GPT-2's, a line is an id
+ *   a training                 as if its files had been written and read again
+ *
+ * Every way fills an empty tokenizer and frees it when a step fails, so that a caller
+ * gets a whole one or none. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,6 +74,7 @@ enum status tokenizer_load_fairseq(struct tokenizer **t, const char *dict,
     return settle(t, status);
 }
 
+/* Special tokens are added with plain flags first; RoBERTa's five then get RoBERTa's. */
 static enum status fill_trained(struct tokenizer *t, const struct bpe_trained *trained,
                                 struct error *err) {
     size_t length, right_length;
@@ -134,6 +144,7 @@ static enum status find_files(struct layout *l, const char *directory,
                                  : "none of them");
 }
 
+/* tokenizer.json first, as in transformers: it says all that the other two say. */
 static enum status fill_directory(struct tokenizer *t, const struct layout *l,
                                   const char *directory, struct error *err) {
     if (file_exists(l->tokenizer_json)) {
@@ -148,6 +159,7 @@ static enum status fill_directory(struct tokenizer *t, const struct layout *l,
     return config_files_read(t, directory, err);
 }
 
+/* What loads all the same, but may surprise: public vocabularies have both. */
 static void report(const struct tokenizer *t, const char *directory,
                    const struct notices *notices) {
     const struct tokenizer_facts *f = &t->facts;

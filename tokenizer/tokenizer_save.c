@@ -1,4 +1,8 @@
-/* tokenizer_save - a tokenizer as the files of a Hugging Face directory. */
+/* tokenizer_save - a tokenizer as the files of a Hugging Face directory.
+ *
+ * Each file is made in memory and replaces the old one whole (base/file). Five files
+ * cannot change at once: who overwrites a tokenizer while another process loads it may
+ * mix two. */
 #include "base/file.h"
 #include "tokenizer/config_files.h"
 #include "tokenizer/parts.h"

@@ -1,8 +1,15 @@
-/* truncation - how a text or a pair that is too long is cut. */
+/* truncation - how a text or a pair that is too long is cut.
+ *
+ * LONGEST_FIRST is, in words, to remove a token at a time from the longer side; where
+ * that ends is computed: the shorter side keeps all it has, up to half. Windows of what
+ * was cut off begin (keep - stride) tokens apart, from the start or, cutting on the left,
+ * from the end. */
 #include "tokenizer/truncation.h"
 
 #include <assert.h>
 
+/* A shorter side of at most half of `max` stays whole and the longer gets the rest; else
+ * both get half and the longer, or the second of equal ones, an odd token. */
 static void longest_first(size_t max, size_t *first, size_t *second) {
     size_t none = 0;
     size_t *shorter = first, *longer = second ? second : &none;

@@ -1,4 +1,12 @@
-/* unicode - UTF-8 and the character classes of the pre-tokenizer. */
+/* unicode - UTF-8 and the character classes of the pre-tokenizer.
+ *
+ * UTF-8 as in table 3-7 of the Unicode standard: no overlong forms, no surrogates,
+ * nothing above U+10FFFF. What is damaged is replaced by maximal subparts (section 3.9,
+ * as WHATWG, Python and Rust do), so that "E2 82 41" is one U+FFFD and an 'A'.
+ *
+ * The classes are two bits a code point in blocks of 128, equal blocks stored once: one
+ * indirection and a shift, 8 KiB in all. Validation passes over ASCII eight bytes at a
+ * time; what it costs beside encoding is small enough for no vector code. */
 #include "tokenizer/unicode.h"
 
 #include <string.h>

@@ -1,4 +1,16 @@
-/* vocab - token strings and their ids. */
+/* vocab - token strings and their ids.
+ *
+ * Three arrays and two buffers. What is written once lies apart from what loops read: an
+ * entry (16 bytes, for loading and saving), a piece (8 bytes, for encoding offsets and
+ * decoding), a slot of the hash table (8 bytes, half or less of them used). Strings lie
+ * end to end in `text`, each with a NUL, bytes end to end in `bytes` with a slack behind,
+ * so that decoding may copy 16 bytes whatever a token's length.
+ *
+ * A slot repeats 32 bits of the hash: nearly all texts that do not match are told apart
+ * without leaving the table, where a string would cost another cache line. Ids may have
+ * gaps, even large ones: the arrays are as long as the largest id, zero pages that are
+ * never touched cost nothing, and the largest id is bounded (VOCAB_MAX_ID), as a
+ * vocab.json can name any number. */
 #include "tokenizer/vocab.h"
 
 #include <assert.h>

@@ -54,9 +54,12 @@ struct vocab {
     size_t slot_count;
 };
 
-/* Memory for `entries` more tokens at once; optional. */
+/* Memory for `entries` more tokens at once; optional. ERR_INPUT above VOCAB_MAX_ID,
+ * ERR_MEMORY. */
 enum status vocab_reserve(struct vocab *v, size_t entries, struct error *err) MUST_CHECK;
-/* ERR_INPUT when the string or the id is there already, or the id is out of range. */
+/* Copies the token in; `text` needs no NUL. ERR_INPUT when the string or the id is there
+ * already, the id is out of range or the string longer than VOCAB_LONGEST. Pointers that
+ * vocab_text and vocab_bytes gave before are no longer valid. */
 enum status vocab_add(struct vocab *v, const char *text, size_t length, int64_t id,
                       struct error *err) MUST_CHECK;
 void vocab_free(struct vocab *v);
@@ -65,6 +68,8 @@ int32_t vocab_find(const struct vocab *v, const char *text, size_t length); /* -
 static inline bool vocab_has(const struct vocab *v, int32_t id) {
     return (uint32_t)id < (uint32_t)v->size && v->pieces[id].flags;
 }
+/* Is it left out where special tokens are skipped? The second sets it, of a present id.
+ */
 bool vocab_is_special(const struct vocab *v, int32_t id);
 void vocab_set_special(struct vocab *v, int32_t id, bool special);
 /* The string of a present id, NUL-terminated. */

@@ -1,4 +1,13 @@
-/* vocab_file - vocab.json, merges.txt and fairseq's dict.txt. */
+/* vocab_file - vocab.json, merges.txt and fairseq's dict.txt.
+ *
+ *   vocab.json   {"<s>":0, ... ,"Ġthe":5}               strings in the byte alphabet
+ *   merges.txt   #version: 0.2                          line = rank, but for this one
+ *                Ġ t                                    left, one space, right
+ *   dict.txt     13 1234567                             GPT-2's id, an unused count
+ *
+ * Read with the strict scanner: a general JSON library makes 50,000 objects of it and
+ * takes 40 ms, which is three times what loading all of the tokenizer takes here. No line
+ * of merges can be ambiguous, as no character of the alphabet is a space. */
 #include "tokenizer/vocab_file.h"
 
 #include <string.h>
@@ -67,6 +76,8 @@ static bool next_line(struct lines *l) {
     return true;
 }
 
+/* Hugging Face passes over every line that starts with #version, GPT-2 over the first
+ * line whatever it says. No real file tells the two apart. */
 static enum status merge_line(struct bpe *b, const struct vocab *v, const struct lines *l,
                               struct error *err) {
     static const char version[] = "#version";

@@ -1,4 +1,20 @@
-/* word_cache - words already encoded, so that a word seen again costs one cache line. */
+/* word_cache - words already encoded, so that a word seen again costs one cache line.
+ *
+ * Where a word is looked for, and what that costs:
+ *
+ *   1  its bucket        64 bytes, one line: two keys of 16 bytes, four ids beside each
+ *   2  table of longs    64 bytes, one line: eight (hash tag, place) pairs
+ *   3  the store         the entry: lengths, ids in three bytes each, the text
+ *
+ * Words of up to 15 bytes with up to four ids, nearly all, end at 1; words of 16 bytes
+ * and more begin at 2. A bucket takes the newest word first and pushes its last out to 2
+ * (spill), where it costs three lines instead of a new merge. The tables never grow: 2^16
+ * buckets are 9 MiB a thread, small enough for the third cache. When the store is full
+ * everything is cleared and the vocabulary put in again (words.c), which is simpler than
+ * removing single words and rare.
+ *
+ * Nothing here decides an id, so all of this can be changed without a golden test
+ * noticing anything but time. */
 #include "tokenizer/word_cache.h"
 
 #include <assert.h>
@@ -143,6 +159,8 @@ static uint32_t write_entry(struct word_cache *c, const int32_t *ids, size_t cou
     return (uint32_t)(c->store_used - size);
 }
 
+/* Takes a free way of its bucket or, when all are taken, drives one out; which is as good
+ * as random and the same in every run. */
 static bool add_long(struct word_cache *c, const unsigned char *word, size_t length,
                      const int32_t *ids, size_t count) {
     uint32_t place = write_entry(c, ids, count, word, length);

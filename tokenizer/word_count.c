@@ -5,7 +5,14 @@
  * (U+FFFD, normal form, prefix spaces: all of them within a line), cuts it and counts
  * into a table of its own; the tables are added up at the end. Sums do not depend on who
  * counted what, and of several errors that of the earliest block is told: blocks before
- * it were all given out before, and their threads finish them. */
+ * it were all given out before, and their threads finish them.
+ *
+ *   text_blocks   blocks of 256 KiB that can be cut on their own, in turn
+ *   counter       checks, rewrites, splits (split_spans, line by line), counts
+ *   gather        adds the tables up: word_table_merge
+ *
+ * No table is shared while counting, as a lock or an atomic addition on every word would
+ * cost more than the word. The price is a table of distinct words a thread. */
 #include "tokenizer/word_count.h"
 
 #include <pthread.h>
@@ -76,6 +83,7 @@ static enum status replace_invalid(struct counter *c, struct error *err) {
     return OK;
 }
 
+/* A block ends where no normal form reaches across: after '\n' or before a space. */
 static enum status normalize(struct counter *c, struct error *err) {
     TRY(normalizer_apply(c->options->normalizer, (unsigned char *)c->block.text.data,
                          c->block.text.length, &c->normalized, err));
@@ -192,6 +200,8 @@ static enum status gather(struct counter *counters, int threads, struct word_tab
     return OK;
 }
 
+/* A thread's work. After a failure nobody is given another block; those that were given
+ * out before are finished, so that the earliest error is known. */
 static void *run(void *self) {
     struct counter *c = self;
     c->status = count_blocks(c, &c->error);

@@ -7,7 +7,11 @@
  *
  *   short word   low = bytes 0-7       high = bytes 8-14, length in the top byte
  *   long word    low = hash of all     high = LONG | where {length, bytes} lies in `text`
- *   empty entry  high = 0 */
+ *   empty entry  high = 0
+ *
+ * Not the table of word_cache.h, whose keys it shares: that one forgets, this one must
+ * not. Not a general hash map either: every word of the text costs a probe, and keys that
+ * are compared as two integers need no look at strings. */
 #include "tokenizer/word_table.h"
 
 #include <stdbool.h>
@@ -50,6 +54,7 @@ void word_table_close(struct word_table *table) {
 
 static bool is_long(struct word_key key) { return key.high >= LONG; }
 
+/* The entry where a search begins. A long word's key has its hash already. */
 static size_t home(struct word_key key, int bits) {
     uint64_t hash = key.low;
     if (!is_long(key)) {
@@ -144,6 +149,8 @@ enum status word_table_settle(struct word_table *table, struct error *err) {
     return OK;
 }
 
+/* A long word is looked up at once: there are few, and their bytes lie in the text that
+ * the caller will overwrite. */
 static enum status count_long(struct word_table *table, const unsigned char *word,
                               size_t length, uint64_t count, struct error *err) {
     TRY(reserve(table, 1, err));

@@ -1,4 +1,20 @@
-/* words - ids of text between added tokens: split, look up, merge what is new. */
+/* words - ids of text between added tokens: split, look up, merge what is new.
+ *
+ * English text is mostly words seen before, so the speed of encoding is that of
+ * splitting, hashing and one look-up a word. Three things keep the processor from
+ * waiting:
+ *
+ *   split     split_spans cuts a batch of words off, 64 bytes at a time
+ *   gather    makes the key of each and has its bucket's cache line fetched
+ *   emit      by then the line is there: four ids are copied, all or fewer count
+ *
+ * A batch of 192 words is long enough to hide a fetch from memory and short enough to
+ * stay in the first cache (6 KiB). What a bucket does not hold goes through find (the
+ * table of long words) and at last through merge (bpe.c), the only step that depends on
+ * the merges; its answer is remembered.
+ *
+ * Visiting and encoding share all of that. They differ in where ids go: encoding writes
+ * straight to its result, a visitor is told the bounds of each word too. */
 #include "tokenizer/words.h"
 
 enum { BATCH = 192 }; /* words whose cache lines are fetched while others are split */
@@ -51,7 +67,8 @@ struct batch {
     const void *buckets[BATCH];
 };
 
-/* Splits the next words off and has their cache lines fetched. */
+/* Splits the next words off and has their cache lines fetched. Keys lie in two arrays of
+ * halves, so that they are stored from registers and compared from them. */
 static void gather(struct batch *b, const struct words_state *state,
                    const unsigned char *text, size_t length) {
     const struct word_cache copy = state->cache; /* that no store can change */
@@ -95,7 +112,8 @@ static inline int32_t *emit_slot(const int32_t *ids, int32_t *out) {
 
 /* The ids of a word that is in the cache but not beside its key. A short one that had to
  * leave its bucket comes back one time in four: the frequent ones do, and those that take
- * turns in a bucket do not drive each other out every time. */
+ * turns in a bucket do not drive each other out every time. Which ids come out does not
+ * depend on it, only where they are looked for next time. */
 static bool find(struct words_state *state, const struct batch *b, size_t i,
                  const unsigned char *word, size_t length, int32_t *ids, size_t *count) {
     struct word_cache *cache = &state->cache;
