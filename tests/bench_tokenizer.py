@@ -79,7 +79,7 @@ ranks = {bytes(byte_of[c] for c in token): i for token, i in vocab.items() if to
 t = tiktoken.Encoding("gpt2", mergeable_ranks=ranks, special_tokens={}, pat_str=
     r"'(?:[sdmt]|ll|ve|re)| ?\\p{L}++| ?\\p{N}++| ?[^\\s\\p{L}\\p{N}]++|\\s++$|\\s+(?!\\S)|\\s")
 ids = t.encode_ordinary(data.decode(errors="ignore"))
-print(json.dumps({"decode": rate(min(seconds(lambda: t.decode_bytes(ids))))}))
+print(json.dumps({"decode": rate(min(seconds(lambda: t.decode_bytes(ids), 12)))}))
 """],
 }
 

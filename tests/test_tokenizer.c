@@ -8,7 +8,10 @@
 
 #include "base/file.h"
 #include "tests/tokenizer_data.h"
+#include "tokenizer/bytes.h"
 #include "tokenizer/encoding.h"
+#include "tokenizer/parts.h"
+#include "tokenizer/unicode.h"
 
 static struct error err;
 
@@ -231,6 +234,35 @@ static void decoding_gives_the_text_of_the_reference(void **state) {
     tokenizer_free(roberta);
 }
 
+/* Against the string of each token, which the decoder does not read; the second form of a
+ * token is a special one. */
+static void every_token_decodes_to_its_bytes(void **state) {
+    (void)state;
+    struct tokenizer *t = tokenizer_data_gpt2();
+    for (int special = 0; special < 2; special++) {
+        struct buffer all = {0}, one = {0}, expected = {0};
+        for (int32_t id = 0; id < tokenizer_size(t); id++) {
+            const char *token = tokenizer_token(t, id);
+            size_t length = strlen(token);
+            vocab_set_special(&t->vocab, id, special);
+            SUPPORT_OK(buffer_reserve(&expected, length, &err), err);
+            length = bytes_from_text((unsigned char *)expected.data, token, length);
+            buffer_clear(&one);
+            SUPPORT_OK(tokenizer_decode(t, &id, 1, false, &one, &err), err);
+            if (unicode_valid_prefix((unsigned char *)expected.data, length) == length) {
+                assert_int_equal(one.length, length);
+                assert_memory_equal(one.data, expected.data, length);
+            }
+            SUPPORT_OK(tokenizer_decode(t, &id, 1, true, &all, &err), err);
+        }
+        assert_int_equal(all.length > 0, !special);
+        buffer_free(&all);
+        buffer_free(&one);
+        buffer_free(&expected);
+    }
+    tokenizer_free(t);
+}
+
 static void clean_up_row(void *self, const json_t *row) {
     (void)self;
     const json_t *raw = json_object_get(row, "raw");
@@ -432,6 +464,7 @@ int main(void) {
         cmocka_unit_test(corpora_have_the_ids_of_the_reference_and_decode_back),
         cmocka_unit_test(long_repetitive_words_take_no_quadratic_time),
         cmocka_unit_test(decoding_gives_the_text_of_the_reference),
+        cmocka_unit_test(every_token_decodes_to_its_bytes),
         cmocka_unit_test(clean_up_removes_spaces_as_transformers_does),
         cmocka_unit_test(text_that_is_no_utf8_is_refused_replaced_or_kept),
         cmocka_unit_test(random_bytes_survive_in_bytes_mode),

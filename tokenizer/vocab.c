@@ -76,15 +76,20 @@ static enum status grow_entries(struct vocab *v, int32_t capacity, struct error 
         grown(v->entries, count, (size_t)capacity, sizeof *entries);
     struct vocab_piece *pieces =
         grown(v->pieces, count, (size_t)capacity, sizeof *pieces);
-    if (!entries || !pieces) {
+    struct vocab_short *shorts =
+        grown(v->shorts, count, (size_t)capacity, sizeof *shorts);
+    if (!entries || !pieces || !shorts) {
         free(entries);
         free(pieces);
+        free(shorts);
         return no_memory(err);
     }
     free(v->entries);
     free(v->pieces);
+    free(v->shorts);
     v->entries = entries;
     v->pieces = pieces;
+    v->shorts = shorts;
     v->capacity = capacity;
     return OK;
 }
@@ -105,6 +110,16 @@ static uint16_t flags_of(const unsigned char *bytes, size_t length) {
     bool text = unicode_valid_prefix(bytes, length) == length;
     return (uint16_t)(VOCAB_PRESENT | (text ? VOCAB_TEXT : 0) |
                       (spaced ? VOCAB_SPACED : 0));
+}
+
+/* From the piece of a token: its short form. */
+static void shorten(struct vocab *v, int32_t id) {
+    const struct vocab_piece *p = &v->pieces[id];
+    struct vocab_short *s = &v->shorts[id];
+    bool is_rare = p->length > VOCAB_SHORT_LENGTH || p->flags & VOCAB_SPECIAL;
+    memcpy(s->bytes, v->bytes.data + p->bytes, sizeof s->bytes);
+    s->tail = (unsigned char)((is_rare ? VOCAB_SHORT_RARE : p->length) |
+                              (p->flags & VOCAB_TEXT ? 0 : VOCAB_SHORT_BROKEN));
 }
 
 /* Adds both forms of the token to the buffers and describes them. */
@@ -129,6 +144,7 @@ static enum status store(struct vocab *v, int32_t id, const char *text, size_t l
     v->pieces[id] = (struct vocab_piece){.bytes = (uint32_t)v->bytes.length,
                                          .length = (uint16_t)mapped,
                                          .flags = flags_of(bytes, mapped)};
+    shorten(v, id);
     v->bytes.length += mapped;
     v->longest = mapped > v->longest ? mapped : v->longest;
     return OK;
@@ -169,6 +185,7 @@ enum status vocab_add(struct vocab *v, const char *text, size_t length, int64_t 
 void vocab_free(struct vocab *v) {
     free(v->entries);
     free(v->pieces);
+    free(v->shorts);
     free(v->slots);
     buffer_free(&v->text);
     buffer_free(&v->bytes);
@@ -188,6 +205,7 @@ bool vocab_is_special(const struct vocab *v, int32_t id) {
 void vocab_set_special(struct vocab *v, int32_t id, bool special) {
     unsigned flags = v->pieces[id].flags & ~(unsigned)VOCAB_SPECIAL;
     v->pieces[id].flags = (uint16_t)(flags | (special ? VOCAB_SPECIAL : 0));
+    shorten(v, id);
 }
 
 const char *vocab_text(const struct vocab *v, int32_t id, size_t *length) {

@@ -38,6 +38,18 @@ enum {
 };
 enum { VOCAB_SLACK = 16, VOCAB_LONGEST = UINT16_MAX /* bytes of a token */ };
 
+/* The same for decoding, with the text of tokens of up to 15 bytes. All zero: no token.
+ */
+struct vocab_short {
+    unsigned char bytes[15]; /* the first of a longer token */
+    unsigned char tail;      /* the length of a short token, and bits */
+};
+enum {
+    VOCAB_SHORT_LENGTH = 15,
+    VOCAB_SHORT_RARE = 16,  /* longer or special: its piece says the rest */
+    VOCAB_SHORT_BROKEN = 32 /* not UTF-8 by itself */
+};
+
 struct vocab_slot {
     int32_t id;   /* -1: empty */
     uint32_t tag; /* more of the hash, so that few other texts are looked at */
@@ -46,6 +58,7 @@ struct vocab_slot {
 struct vocab {
     struct vocab_entry *entries; /* by id, owned */
     struct vocab_piece *pieces;  /* by id, owned */
+    struct vocab_short *shorts;  /* by id, owned */
     int32_t size, capacity;      /* largest id + 1 */
     int32_t count;               /* entries present */
     size_t longest;              /* bytes of the longest token */
