@@ -1,5 +1,10 @@
 /* classifier - opening, loading and running a model directory with a classification head.
- */
+ *
+ * A head is kept only if its label names are the task's, in whatever order and case: two
+ * outputs of one shape may mean other things (MNLI's entailment is 0, 1 or 2 depending on
+ * who trained it), and a head that is silently permuted loses points that nobody finds. A
+ * head that does not fit starts from its initial values, which follow (seed, name), with
+ * a notice that names both sets of labels. */
 #include "finetune/classifier.h"
 
 #include <assert.h>
@@ -34,6 +39,8 @@ static enum status file_labels(const char *directory, int *count, struct error *
     return status;
 }
 
+/* What tokenizer and config.json promise each other; later code reads the word table by
+ * id and relies on it. */
 static enum status check_sizes(const struct classifier *c, struct error *err) {
     const struct special_ids ids = tokenizer_specials(c->tokenizer);
     long long tokens = tokenizer_size(c->tokenizer), rows = c->config.vocab_size;
@@ -134,6 +141,7 @@ void classifier_labels(struct classifier *c, const struct task *task,
                c->directory, old, task->name, new);
 }
 
+/* Weights first, then a new head over what the file had under its names. */
 enum status classifier_load(struct classifier *c, bool training, uint64_t seed,
                             const struct notices *notices, struct error *err) {
     struct parameters *p = &c->parameters;
@@ -156,6 +164,7 @@ static void lay_out(struct classifier *c, struct limits limits, bool train) {
                                  config_stream_size(&c->config));
 }
 
+/* The first pass runs on no memory and measures; the second hands the pieces out. */
 enum status classifier_layout(struct classifier *c, struct limits limits, bool train,
                               struct error *err) {
     arena_close(&c->arena);

@@ -65,6 +65,8 @@ enum status classifier_step(struct classifier *c, struct pass pass, double *loss
 /* config.json and tokenizer files into a directory. */
 enum status classifier_save_files(struct classifier *c, const char *directory,
                                   struct error *err) MUST_CHECK;
+/* Frees everything but the device; a struct that was zeroed or whose opening failed too.
+ */
 void classifier_close(struct classifier *c);
 
 #endif

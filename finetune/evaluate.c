@@ -1,8 +1,15 @@
-/* evaluate - batches by length, results back in order. */
+/* evaluate - batches by length, results back in order.
+ *
+ * Sequences are taken in order of length, so that sequences of a batch are about as long
+ * as each other and the products of two batches have like shapes. A row of outputs does
+ * not depend on what else is in its batch (norms over batches use running statistics
+ * here), up to rounding, so the order is free; each row is written to its own sequence's
+ * place. */
 #include "finetune/evaluate.h"
 
 #include <string.h>
 
+/* The sequence at a place of the order by length: the lower half of its key. */
 static inline int64_t sequence_at(const struct input *in, int64_t place) {
     return (int64_t)(in->by_length[place] & UINT32_MAX);
 }

@@ -1,4 +1,18 @@
-/* finetune - the job: data, model and trainer put together, results written. */
+/* finetune - the job: data, model and trainer put together, results written.
+ *
+ *   steps of an epoch   ceil(rows / (batch x accumulation)); the last one may be smaller
+ *   max_steps           ceil(epochs x steps of an epoch), or as given
+ *   warmup_steps        ceil(ratio x max_steps), or as given
+ *
+ * The order of work: refuse a bad output folder, then open the model, then read the data,
+ * then take memory, so that the cheapest mistake is told first. The trainer
+ * (encoder/trainer) owns the loop, the log, saving and resuming; here are its callbacks,
+ * a micro-batch and an evaluation, and what they share (struct job). The best step is the
+ * one with the highest score on the first dev split: what results_add puts first.
+ *
+ * A run may be resumed only by one that would take the same steps. The fingerprint says
+ * what that means: data, weights, and every option that moves a bit of the result;
+ * threads, logging and evaluation do not. */
 #include "finetune/finetune.h"
 
 #include <math.h>
@@ -173,6 +187,7 @@ static bool freezes(const struct finetune_options *o) {
  * length: what a step learns from is the shuffle's alone, and draws are named by the
  * place in the step, so that parts change no more than the order of sums. */
 
+/* The row at a place of a step; -1 where the last step of an epoch has no more. */
 static int64_t row_at(const struct job *j, int64_t step, int64_t place) {
     const int64_t epoch = (step - 1) / j->steps_per_epoch;
     const int64_t first = (step - 1) % j->steps_per_epoch * j->rows_per_step;
@@ -233,6 +248,8 @@ static enum status train_micro(void *self, int64_t step, int micro,
     return OK;
 }
 
+/* A fine-tuning that fails shows itself so: said at the first evaluation, not at the end.
+ */
 static void warn_of_one_class(struct job *j, const struct split *s,
                               const struct score *score) {
     if (j->evaluated || !score->one_class_predicted || !j->task->labels)
@@ -287,6 +304,8 @@ static struct trainer_options trainer_options(const struct finetune_options *o) 
     };
 }
 
+/* What will happen and what it takes, before the first step: the time to stop it is now.
+ */
 static void describe(const struct job *j) {
     const struct finetune_options *o = &j->options;
     const struct classifier *c = &j->classifier;

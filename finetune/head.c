@@ -1,5 +1,15 @@
 /* head - RobertaClassificationHead: forward, loss and backward over one row a sequence.
- */
+ *
+ * Backward, with the same masks drawn again from their names instead of kept:
+ *
+ *   dy  = dloss/dy                       softmax(y) - onehot, or 2 (y - label) for C = 1
+ *   dp' = W2^T dy;   dp = drop(dp')      W2's gradient from the dropped copy of p
+ *   dz  = dp (1 - p^2)                   p = tanh(z), kept whole for this
+ *   dx  = drop(W1^T dz)                  W1's gradient from the dropped x
+ *
+ * Losses and gradients are sums over sequences, not means: the trainer divides by the
+ * sequences of a whole step, so that micro-batches of different size weigh their
+ * sequences alike. */
 #include "finetune/head.h"
 
 #include <assert.h>

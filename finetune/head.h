@@ -1,6 +1,8 @@
 /* head - classification or regression on a sequence's first token, as
  * RobertaClassificationHead: dropout -> dense (D, D) -> tanh -> dropout -> out_proj (C,
- * D). C = 1 is regression. */
+ * D). C = 1 is regression.
+ *
+ *   y = W2 drop(tanh(W1 drop(x) + b1)) + b2        x (B, D) first tokens, y (B, C) */
 #ifndef FINETUNE_HEAD_H
 #define FINETUNE_HEAD_H
 

@@ -1,4 +1,18 @@
-/* input - tokenising examples on several threads; filling batches. */
+/* input - tokenising examples on several threads; filling batches.
+ *
+ *   ids      all sequences end to end       <s> A </s> <s> B </s></s> C </s> ...
+ *   starts   where each begins, one more    0          3                        10
+ *
+ * No padding is stored anywhere: a batch is a few stretches of `ids` copied one after the
+ * other with their own starts. MNLI's 393,000 pairs of 41 tokens are 64 MB so.
+ *
+ * Threads take contiguous shares of the examples into inputs of their own, which are then
+ * appended in order; the result is the same for any number of threads, and the first
+ * error of the first share that has one is the first of the file.
+ *
+ * The order of an epoch is a keyed permutation (base/rng), asked for one place at a time:
+ * nothing is shuffled in memory, and any step can be looked up without the steps before.
+ */
 #include "finetune/input.h"
 
 #include <assert.h>
@@ -140,6 +154,7 @@ void input_sort(struct input *in) {
     input_sort_keys(in->by_length, in->count);
 }
 
+/* The longest sequences together: no batch of as many can have more. */
 int64_t input_most_tokens(const struct input *in, int64_t sequences) {
     int64_t tokens = 0;
     for (int64_t i = in->count - 1; i >= 0 && sequences > 0; i--, sequences--)
@@ -184,6 +199,8 @@ void input_batch_clear(struct input_batch *b) {
     b->batch.num_sequences = b->batch.num_tokens = b->batch.num_output_rows = 0;
 }
 
+/* The new sequence ends where the next will begin; its first row is what the head reads.
+ */
 bool input_batch_add(struct input_batch *b, const struct input *in, int64_t i,
                      uint32_t sequence_number) {
     int64_t row = b->batch.num_sequences, begin = b->batch.num_tokens;

@@ -25,7 +25,8 @@ struct text_pair {
     size_t a_length, b_length;
 };
 
-/* Adds one sequence; ERR_INPUT from the tokenizer says what is wrong with its bytes. */
+/* Adds one sequence. ERR_INPUT from the tokenizer says what is wrong with its bytes;
+ * after any error the input is as before. */
 enum status input_add(struct input *in, const struct tokenizer *t,
                       struct tokenizer_cache *cache, struct text_pair text, float label,
                       int64_t max_seq_length, struct error *err) MUST_CHECK;

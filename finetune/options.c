@@ -1,4 +1,13 @@
-/* options - the rows of `normglue finetune`, which `glue run` offers too. */
+/* options - the rows of `normglue finetune`, which `glue run` offers too.
+ *
+ * A row is all there is to an option: parsing, bounds, --help, config files,
+ * run_config.json and the manual walk them (base/options). Names are transformers' where
+ * it has the option. Unset numbers take the task's own default (glue/tasks.c) or the
+ * model's (dropout), which is why their default here is NULL.
+ *
+ * Defaults that no task has an opinion on are those of RoBERTa's fine-tuning
+ * (arXiv:1907.11692, appendix C, and fairseq's configurations): AdamW's betas 0.9 and
+ * 0.98, epsilon 1e-6, weight decay 0.1, no clipping. */
 #include <float.h>
 
 #include "encoder/schedule.h"

@@ -1,7 +1,15 @@
 /* predict - label and probabilities of texts, a JSON line each, as fast as they come.
  *
  * Lines that are already there are predicted together; when the input pauses, what has
- * been read is answered at once. */
+ * been read is answered at once.
+ *
+ *   reader_line -> add_line   until 256 lines are there or the input pauses
+ *   evaluate_outputs          the group in batches by length
+ *   softmax                   unless there is one output: a score is printed as it is
+ *   print_row                 labels by falling score, in the order of the lines
+ *
+ * The labels are config.json's id2label. f32 unless asked otherwise: scores of a saved
+ * model then do not depend on whether the processor has bf16. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,6 +112,7 @@ static enum status print_row(struct predictor *p, float *scores, struct error *e
     return buffer_print(&p->answer, err, "]\n");
 }
 
+/* A damaged model may give NaN, which is no JSON. */
 static enum status check_finite(const float *scores, int64_t count, struct error *err) {
     for (int64_t i = 0; i < count; i++)
         if (!isfinite(scores[i]))

@@ -1,4 +1,11 @@
-/* results - scores as metrics of the trainer, as JSON and as a table. */
+/* results - scores as metrics of the trainer, as JSON and as a table.
+ *
+ * Scores travel as named numbers of the trainer, which logs them, keeps those of the best
+ * step and restores both when a run is resumed; results_add and results_take are the two
+ * ways between these and struct score. So the scores of the best step survive a resume.
+ *
+ * Keys are those of Hugging Face's run_glue: eval_<metric>, for MNLI's second split with
+ * _mm, eval_combined_score as the mean where there are several. */
 #include "finetune/results.h"
 
 #include <assert.h>

@@ -20,7 +20,8 @@ void results_take(struct finetune_split_result *split, const struct trainer_metr
 enum status results_write(const struct finetune_result *r,
                           const struct finetune_options *options, const struct task *task,
                           struct error *err) MUST_CHECK;
-/* Split, rows, metrics, what the majority baseline scores, best step; to stdout. */
+/* Split, rows, metrics, what the majority baseline scores, best step; to stdout. NaN is
+ * shown as nan. */
 void results_print(const struct finetune_result *r);
 
 #endif

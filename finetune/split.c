@@ -1,4 +1,13 @@
-/* split - from a task's rows to tokens, from outputs to a score. */
+/* split - from a task's rows to tokens, from outputs to a score.
+ *
+ * Two orders of classes meet here. Labels and predictions are in the task's order, which
+ * metrics know; the head's outputs are in its model's order, which for a model that was
+ * fine-tuned elsewhere may be another one (MNLI has two in use). input.labels are
+ * outputs, for the loss; labels and predictions are classes, for the score;
+ * output_of_class and class_of_output lead from one to the other.
+ *
+ * The majority baseline is what the training split alone suggests, scored on the other:
+ * it stands beside every score, as 0.55 on RTE means little without it. */
 #include "finetune/split.h"
 
 #include <assert.h>
@@ -27,6 +36,8 @@ static enum status take_rows(struct split *s, const struct classifier *c,
     return OK;
 }
 
+/* A sequence of exactly max_seq_length may or may not have been cut: "fill" is what is
+ * known. */
 static void notice_cut(const struct split *s, int64_t max_seq_length,
                        const struct notices *notices) {
     int64_t full = 0;

@@ -1,4 +1,7 @@
-/* task - finding a task by its name; letting examples go. */
+/* task - finding a task by its name; letting examples go.
+ *
+ * A name is found by its letters and digits alone; one that is not found is answered with
+ * the nearest by edit distance and with the whole list. */
 #include "finetune/task.h"
 
 #include <ctype.h>

@@ -1,5 +1,12 @@
 /* task - the interface that a benchmark fills in: where examples come from, what labels
- * mean, how predictions are scored. finetune/ owns it, glue/tasks.c has the rows. */
+ * mean, how predictions are scored. finetune/ owns it, glue/tasks.c has the rows.
+ *
+ * Everything that fine-tuning needs to know of a benchmark is a row of this struct and
+ * two functions: `read` makes examples of a file, `score` makes metrics of predictions.
+ * Nothing in finetune/ knows a task by its name, so another benchmark is another table.
+ *
+ * Labels are ids in the order of `labels`, never words: a reader turns words into ids, an
+ * output directory's config.json turns them back (id2label). */
 #ifndef FINETUNE_TASK_H
 #define FINETUNE_TASK_H
 
