@@ -19,6 +19,7 @@ static enum status collect_all(const char *const *folders, int count,
     return OK;
 }
 
+/* Made in memory and written at once: an unreadable score file leaves no half table. */
 static enum status print_table(const char *const *folders, int count, const char *format,
                                struct error *err) {
     struct buffer out = {0};

@@ -67,6 +67,7 @@ static struct columns find_columns(const struct glue_row *row,
 
 enum { HEADER_BYTES = 256 };
 
+/* Where the columns are in the official file, from its header in tasks.c. */
 static struct columns official_columns(const struct glue_row *row,
                                        const struct glue_split *split) {
     char header[HEADER_BYTES];
@@ -88,6 +89,7 @@ static bool is_header(const struct tsv_row *row, const char *header) {
     return true;
 }
 
+/* Is the line the header of any split of the task? */
 static bool has_header(const struct task *task, const struct tsv_row *row) {
     for (const struct glue_split *s = tasks_row(task)->splits; s->name; s++)
         if (is_header(row, s->header))
@@ -139,6 +141,8 @@ static enum status add_text(struct reading *r, const char *text, size_t *offset,
     return buffer_add(&r->texts, text, strlen(text) + 1, err);
 }
 
+/* QQP's published files have rows that are cut or run together; published readers leave
+ * them out too. In a test file every row asks for an answer: there it is an error. */
 static enum status add_row(struct reading *r, const struct tsv_row *row,
                            struct error *err) {
     struct pending p = {.label = NAN, .line = row->line};
@@ -188,6 +192,8 @@ static enum status wrong_header(const struct reading *r, const struct tsv_row *h
     return status;
 }
 
+/* A first line whose label would be valid is taken as a row: a file without a header
+ * loses none. */
 static enum status by_position(struct reading *r, const struct tsv_row *first,
                                const struct notices *notices, struct error *err) {
     struct error ignored;
@@ -255,6 +261,7 @@ static enum status read_rows(struct reading *r, int64_t limit,
     return OK;
 }
 
+/* The block of texts no longer moves, so offsets become pointers; it changes hands. */
 static enum status finish(struct reading *r, struct examples *out, struct error *err) {
     const struct pending *rows = (const struct pending *)(const void *)r->rows.data;
     out->count = r->rows.length / sizeof *rows;

@@ -2,7 +2,11 @@
  *
  * Width is counted in columns of a terminal, not bytes: a model's folder may be named in
  * any script. Cells are kept as one block of NUL-ended strings with their starts.
- */
+ *
+ *   starts   one a cell, row by row: cell (r, c) is text + starts[r * columns + c]
+ *
+ * Two passes: all cells are known before the first is written, as a column is as wide as
+ * its widest cell. */
 #include "glue/grid.h"
 
 #include <stdarg.h>

@@ -2,9 +2,9 @@
  * SciPy.
  *
  * Classes are ids 0, 1, ... as doubles; any value that is no label's id is simply wrong.
- * NaN is returned where a metric is undefined (no rows, or a constant input of a
- * correlation); the class metrics give 0 there instead, as scikit-learn does. Orders of
- * summation are fixed: the same rows give the same bits. */
+ * NaN is returned where a metric is undefined: no rows, or a constant input of a
+ * correlation. F1 and Matthews of inputs of one class are 0, as scikit-learn has them.
+ * Orders of summation are fixed: the same rows give the same bits. */
 #ifndef GLUE_METRICS_H
 #define GLUE_METRICS_H
 

@@ -72,6 +72,7 @@ void run_option_rows(struct option rows[RUN_MAX_OPTIONS]) {
     rows[count] = (struct option){0};
 }
 
+/* The whole run: what to do, what it is done with, and how far it has come. */
 struct plan {
     const struct run_options *options;
     const struct command *command;
@@ -247,6 +248,8 @@ static enum status check_plan(const struct plan *p, struct error *err) {
     return OK;
 }
 
+/* The score file is written before the model is removed: a stop between the two leaves a
+ * folder too many, never a score too few. */
 static enum status keep_scores(const struct plan *p, const struct task *task,
                                const struct finetune_options *o,
                                const struct finetune_result *result, struct error *err) {
@@ -262,6 +265,8 @@ static enum status keep_scores(const struct plan *p, const struct task *task,
     return p->options->discard_models ? file_remove_tree(o->output, err) : OK;
 }
 
+/* --overwrite removes the old score first, so that a run that then fails is not taken for
+ * the one before it. */
 static enum status run_one(const struct plan *p, const struct task *task, int64_t seed,
                            struct error *err) {
     char output[PATH_BYTES], scores[PATH_BYTES];

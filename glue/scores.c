@@ -92,6 +92,7 @@ enum status scores_write(const struct scores_run *run, const char *path,
     return status;
 }
 
+/* Which metrics there are is the task's to say, not the file's. */
 static enum status read_score(const json_t *object, const char *path,
                               const struct task *task, struct score *score,
                               struct error *err) {
@@ -232,6 +233,7 @@ static enum status collect_task(struct scores *s, const struct task *task,
     return OK;
 }
 
+/* "scores/" and "scores" are one folder and get one name. */
 static enum status set_names(struct scores *s, const char *folder, struct error *err) {
     size_t length = strlen(folder);
     while (length > 1 && folder[length - 1] == '/')

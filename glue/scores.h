@@ -1,8 +1,7 @@
 /* scores - what fine-tunings scored, kept on disk: one small JSON file a task and seed.
  *
- *   <folder>/<task>/seed-<n>.json    scores of a finished run, with the settings that
- * made it <folder>/<task>/seed-<n>/        the fine-tuned model itself (finetune_run's
- * output)
+ *   <folder>/<task>/seed-<n>.json   scores of a finished run, with its settings
+ *   <folder>/<task>/seed-<n>/       the fine-tuned model: finetune_run's output
  *
  * A file is written whole when its run has finished, so its being there means "done". */
 #ifndef GLUE_SCORES_H

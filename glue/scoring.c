@@ -88,6 +88,8 @@ static bool is_constant(const double *x, size_t count) {
     return count > 0;
 }
 
+/* Official metrics come first in a row and make the mean; a NaN among them makes it NaN.
+ */
 static enum status compute_all(const struct task *task, struct rows r, struct score *out,
                                struct error *err) {
     const struct glue_row *row = tasks_row(task);

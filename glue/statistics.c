@@ -57,6 +57,7 @@ static const struct score *score_of(const struct scores_run *run, int split,
     return side == OF_MODEL ? &s->score : &s->majority;
 }
 
+/* Runs of a task lie together (scores_collect), so a pointer and a count are enough. */
 struct summary statistics_metric(const struct scores *s, const struct task *task,
                                  int split, int metric, enum statistics_side side) {
     double values[SCORES_MAX_SEEDS];
@@ -67,6 +68,7 @@ struct summary statistics_metric(const struct scores *s, const struct task *task
     return statistics_summarise(values, count);
 }
 
+/* An average may ask for accuracy where the task's official score is another metric. */
 static double task_value(const struct score *score, bool accuracy) {
     for (int i = 0; accuracy && i < score->count; i++)
         if (strcmp(score->metrics[i].name, "accuracy") == 0)
@@ -74,6 +76,7 @@ static double task_value(const struct score *score, bool accuracy) {
     return score->combined;
 }
 
+/* MNLI's figure is the mean of matched and mismatched. */
 static double run_value(const struct scores_run *run, bool accuracy,
                         enum statistics_side side) {
     double sum = 0;

@@ -8,7 +8,15 @@
  * columns. What a reader could take for more than it is gets a mark and a note: limited
  * runs, files with fewer rows than the official ones, runs that predicted one class,
  * averages over a part of their tasks.
- */
+ *
+ * A line is a metric of a split, a pair of columns a model: its median over seeds with
+ * the range, and how many seeds. What makes a figure less than it seems is marked where
+ * it stands and explained below the table, only if it occurs: fewer rows than the
+ * official file (in the rows' column), limited runs (*), a run that predicts one class
+ * (!).
+ *
+ * Models stand side by side in the order given; a task that a model has no run of is a
+ * dash, an average over fewer tasks says how many. */
 #include "glue/table.h"
 
 #include <math.h>

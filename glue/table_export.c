@@ -3,7 +3,9 @@
  * TSV has a line for each metric of each split, and for each average (task "average", the
  * share of its tasks as split); undefined values are "nan". JSON is nested as the data is
  * and has the value of every seed; undefined values are null.
- */
+ *
+ * Programs get what people do not: full paths for names, six digits, every seed. A
+ * limited run is a column of its own instead of a mark. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

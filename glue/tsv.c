@@ -3,7 +3,10 @@
  * Why not a CSV reader: GLUE's files hold unbalanced quotes. With quoting switched on,
  * one swallows all lines up to the next: QNLI's dev set loses 196 of 5463 rows that way.
  * U+2028, U+0085, form feeds and the like are text: only 0x0A ends a line.
- */
+ *
+ * Fields are cut in place: the reader's line gets NULs for its tabs, and a row points
+ * into it until the next line is read. A line may have any number of fields; beyond 32
+ * they are counted, not kept, which is enough to say how many were found. */
 #include "glue/tsv.h"
 
 #include <stdlib.h>
