@@ -46,11 +46,12 @@ static enum status read_flags(const json_t *row, const char *path,
                              err);
 }
 
+/* Not yet searched for: tokenizer_add_tokens() sees to that once, after the last. */
 static enum status add(struct tokenizer *t, const char *path,
                        const struct added_token *token, int32_t id, struct error *err) {
     if (tokenizer_add_token_with_id(t, token, id, err) != OK)
         return error_context(err, "%s", path);
-    return tokenizer_add_tokens(t, NULL, 0, err);
+    return OK;
 }
 
 /* {"50264": {"content": "<mask>", ...}, ...} */
@@ -70,7 +71,7 @@ static enum status read_decoder(struct tokenizer *t, const char *path,
                              path, key);
         TRY(add(t, path, &token, (int32_t)id, err));
     }
-    return OK;
+    return tokenizer_add_tokens(t, NULL, 0, err);
 }
 
 /* {"<mask>": 50264, ...}, the form before tokenizer_config.json had flags. */
@@ -89,7 +90,7 @@ static enum status read_added_json(struct tokenizer *t, const char *path, json_t
         if (!added_find(&t->added, content, token.length))
             TRY(add(t, path, &token, (int32_t)id, err));
     }
-    return OK;
+    return tokenizer_add_tokens(t, NULL, 0, err);
 }
 
 /* A special token by its name: a string, or an object with flags. One that is not yet
