@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/interrupt.h"
+#include "encoder/checkpoint.h"
 #include "glue/glue.h"
 #include "glue/scores.h"
 #include "glue/table.h"
@@ -174,18 +175,20 @@ static const char *const immaterial[] = {"tasks",
 
 /* Options and starting weights, for telling whether runs belong together. */
 static enum status make_settings(struct plan *p, struct error *err) {
-    char path[PATH_BYTES];
+    char path[PATH_BYTES], directory[PATH_BYTES];
     uint64_t size;
     uint32_t crc;
-    const char *model = p->options->finetune.model;
+    struct error unread;
     p->settings = options_to_json(p->command, p->options);
     if (!p->settings)
         return error_set(err, ERR_MEMORY, "out of memory: the settings");
     for (size_t i = 0; i < sizeof immaterial / sizeof immaterial[0]; i++)
         json_object_del(p->settings, immaterial[i]);
-    TRY(file_join(path, model, "model.safetensors", err));
-    if (!file_exists(path))
+    /* What cannot be opened gets its sentence from the run that tries to. */
+    if (checkpoint_resolve_model(p->options->finetune.model, directory, NULL, &unread) !=
+        OK)
         return OK;
+    TRY(file_join(path, directory, "model.safetensors", err));
     TRY(file_checksum(path, &size, &crc, err));
     if (json_object_set_new(p->settings, "weights_crc32c", json_integer(crc)) != 0)
         return error_set(err, ERR_MEMORY, "out of memory: the settings");

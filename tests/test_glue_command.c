@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "encoder/manifest.h"
 #include "glue/glue.h"
 #include "tests/capture.h"
 #include "tests/support.h"
@@ -210,6 +211,29 @@ static void other_settings_are_refused(void **state) {
     captured_free(&c);
 }
 
+static void model_in_training(uint64_t seed) {
+    struct error err;
+    const char *folder =
+        tiny_model("model/checkpoint-1", (struct tiny_model){.seed = seed});
+    SUPPORT_OK(manifest_write(folder, 1, &err), err);
+}
+
+static void weights_of_a_training_that_has_not_ended_count(void **state) {
+    (void)state;
+    struct error err;
+    SUPPORT_OK(file_remove_tree(support_path("model"), &err), err);
+    model_in_training(1);
+    struct captured c = run((const char *[]){"--tasks", "wnli", NULL});
+    if (c.code != OK)
+        fail_msg("%s", c.err.data);
+    captured_free(&c);
+    model_in_training(2);
+    c = run((const char *[]){"--tasks", "wnli", NULL});
+    assert_int_equal(c.code, ERR_INCOMPATIBLE);
+    assert_has(c.err, "was made with weights_crc32c");
+    captured_free(&c);
+}
+
 static void a_failing_task_does_not_stop_the_others(void **state) {
     (void)state;
     support_write("GLUE/RTE/dev.tsv", "index\tsentence1\tsentence2\tlabel\n0\ta\n");
@@ -258,6 +282,7 @@ int main(void) {
         WITH_GLUE(tasks_and_seeds_end_in_a_table),
         WITH_GLUE(finished_runs_are_not_redone),
         WITH_GLUE(other_settings_are_refused),
+        WITH_GLUE(weights_of_a_training_that_has_not_ended_count),
         WITH_GLUE(a_failing_task_does_not_stop_the_others),
         WITH_GLUE(limits_are_marked),
         WITH_GLUE(the_same_seed_scores_the_same),
