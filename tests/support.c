@@ -35,13 +35,24 @@ const char *support_folder(void) {
     return folder;
 }
 
-const char *support_path(const char *name) {
-    static char paths[8][PATH_BYTES];
+const char *support_in(const char *directory, const char *name) {
+    static char paths[16][PATH_BYTES];
     static unsigned next;
-    char *path = paths[next++ % 8];
+    char *path = paths[next++ % 16];
     struct error err;
-    SUPPORT_OK(file_join(path, support_folder(), name, &err), err);
+    SUPPORT_OK(file_join(path, directory, name, &err), err);
     return path;
+}
+
+const char *support_path(const char *name) { return support_in(support_folder(), name); }
+
+const char *support_new_path(void) {
+    static char paths[64][PATH_BYTES];
+    static int number;
+    char name[32];
+    assert_true(number < 64);
+    snprintf(name, sizeof name, "new%d", number);
+    return strcpy(paths[number++], support_path(name));
 }
 
 const char *support_write_bytes(const char *name, const void *bytes, size_t length) {

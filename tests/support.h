@@ -17,8 +17,12 @@
 /* A new folder of this process under $TMPDIR, the same for every call, removed with all
  * in it at exit. */
 const char *support_folder(void);
-/* "<folder>/<name>"; the text stays valid for the next 8 calls. */
+/* "<folder>/<name>", and the same in another directory; the text stays valid for the next
+ * 16 calls of either. */
 const char *support_path(const char *name);
+const char *support_in(const char *directory, const char *name);
+/* A path that no other call gave; it stays valid. At most 64 a test program. */
+const char *support_new_path(void);
 /* Writes `length` bytes (or a text) to support_path(name), making folders on the way, and
  * returns that path. */
 const char *support_write_bytes(const char *name, const void *bytes, size_t length);

@@ -13,22 +13,6 @@
 
 static struct error err;
 
-static const char *in(const char *directory, const char *name) {
-    static char path[4][PATH_BYTES];
-    static int next;
-    next = (next + 1) % 4;
-    SUPPORT_OK(file_join(path[next], directory, name, &err), err);
-    return path[next];
-}
-
-static const char *new_folder(void) {
-    static char paths[64][PATH_BYTES];
-    static int number;
-    char name[32];
-    snprintf(name, sizeof name, "folder%d", number);
-    return strcpy(paths[number++], support_path(name));
-}
-
 static void save(struct fake_job *f, const char *output, int64_t step, int64_t best) {
     json_t *state = json_pack("{s:I}", "global_step", (json_int_t)step);
     f->parameters.rows[0]->value[0] = (float)step;
@@ -44,14 +28,14 @@ static void a_checkpoint_gives_back_weights_moments_and_state(void **unused) {
     (void)unused;
     struct fake_job a, b;
     json_t *state;
-    fake_job_open(&a, new_folder());
+    fake_job_open(&a, support_new_path());
     fake_job_open(&b, a.options.output);
     save(&a, a.options.output, 7, -1);
     for (int r = 0; r < b.parameters.count; r++)
         memset(b.parameters.rows[r]->value, 0,
                b.parameters.rows[r]->count * sizeof(float));
-    SUPPORT_OK(checkpoint_load(in(a.options.output, "checkpoint-7"), &b.parameters,
-                               &state, &err),
+    SUPPORT_OK(checkpoint_load(support_in(a.options.output, "checkpoint-7"),
+                               &b.parameters, &state, &err),
                err);
     assert_int_equal(json_integer_value(json_object_get(state, "global_step")), 7);
     for (int r = 0; r < b.parameters.count; r++) {
@@ -68,13 +52,13 @@ static void a_checkpoint_gives_back_weights_moments_and_state(void **unused) {
 static bool has(const char *output, int64_t step) {
     char name[32];
     snprintf(name, sizeof name, "checkpoint-%lld", (long long)step);
-    return file_exists(in(output, name));
+    return file_exists(support_in(output, name));
 }
 
 static void the_newest_and_the_best_are_kept(void **unused) {
     (void)unused;
     struct fake_job f;
-    const char *output = new_folder();
+    const char *output = support_new_path();
     fake_job_open(&f, output);
     for (int64_t step = 1; step <= 12; step++)
         save(&f, output, step, 3);
@@ -102,14 +86,14 @@ enum { NUM_FILES = sizeof files / sizeof *files };
 static void every_flipped_bit_of_a_checkpoint_is_seen(void **unused) {
     (void)unused;
     struct fake_job f;
-    const char *output = new_folder();
+    const char *output = support_new_path();
     fake_job_open(&f, output);
     save(&f, output, 1, -1);
     char directory[PATH_BYTES];
-    strcpy(directory, in(output, "checkpoint-1"));
+    strcpy(directory, support_in(output, "checkpoint-1"));
     long flips = 0;
     for (int i = 0; i < NUM_FILES; i++) {
-        const char *path = in(directory, files[i]);
+        const char *path = support_in(directory, files[i]);
         struct buffer text = support_read(path);
         for (size_t byte = 0; byte < text.length; byte++, flips++) {
             flip(path, (long)byte, (int)(byte % 8));
@@ -127,13 +111,13 @@ static void every_flipped_bit_of_a_checkpoint_is_seen(void **unused) {
 static void every_cut_of_a_checkpoint_is_seen(void **unused) {
     (void)unused;
     struct fake_job f;
-    const char *output = new_folder();
+    const char *output = support_new_path();
     fake_job_open(&f, output);
     save(&f, output, 1, -1);
     char directory[PATH_BYTES];
-    strcpy(directory, in(output, "checkpoint-1"));
+    strcpy(directory, support_in(output, "checkpoint-1"));
     for (int i = 0; i < NUM_FILES; i++) {
-        const char *path = in(directory, files[i]);
+        const char *path = support_in(directory, files[i]);
         struct buffer text = support_read(path);
         for (size_t length = text.length; length-- > 0;) {
             assert_int_equal(truncate(path, (off_t)length), 0);
@@ -167,14 +151,14 @@ static void stranger_damage_is_seen_too(void **unused) {
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
         struct fake_job f;
         char command[PATH_BYTES + 256], path[PATH_BYTES];
-        const char *output = new_folder();
+        const char *output = support_new_path();
         fake_job_open(&f, output);
         save(&f, output, 1, -1);
         save(&f, output, 2, -1);
         snprintf(command, sizeof command, "cd %s && (%s) 2> log", output, damages[i]);
         assert_int_equal(support_run(command, NULL, NULL), 0);
         SUPPORT_OK(checkpoint_newest(output, path, &f.notices, &err), err);
-        assert_string_equal(path, in(output, "checkpoint-1"));
+        assert_string_equal(path, support_in(output, "checkpoint-1"));
         assert_non_null(strstr(f.told, "skipping "));
         assert_true(has(output, 2)); /* damaged ones are never deleted */
         fake_job_close(&f);
@@ -184,24 +168,25 @@ static void stranger_damage_is_seen_too(void **unused) {
 static void a_damaged_checkpoint_is_set_aside_by_its_successor(void **unused) {
     (void)unused;
     struct fake_job f;
-    const char *output = new_folder();
+    const char *output = support_new_path();
     fake_job_open(&f, output);
     save(&f, output, 1, -1);
-    flip(in(output, "checkpoint-1/model.safetensors"), 700, 1);
+    flip(support_in(output, "checkpoint-1/model.safetensors"), 700, 1);
     for (int64_t step = 1; step <= 4; step++)
         save(&f, output, step, -1);
-    assert_true(file_exists(in(output, "checkpoint-1.damaged/model.safetensors")));
+    assert_true(
+        file_exists(support_in(output, "checkpoint-1.damaged/model.safetensors")));
     assert_false(has(output, 1));
     save(&f, output, 4, -1); /* a sound one is simply replaced */
-    assert_false(file_exists(in(output, "checkpoint-4.damaged")));
-    SUPPORT_OK(checkpoint_verify(in(output, "checkpoint-4"), &err), err);
+    assert_false(file_exists(support_in(output, "checkpoint-4.damaged")));
+    SUPPORT_OK(checkpoint_verify(support_in(output, "checkpoint-4"), &err), err);
     fake_job_close(&f);
 }
 
 static void a_weight_that_is_not_finite_is_not_saved(void **unused) {
     (void)unused;
     struct fake_job f;
-    const char *output = new_folder();
+    const char *output = support_new_path();
     fake_job_open(&f, output);
     save(&f, output, 1, -1);
     f.parameters.rows[1]->value[4] = 1.0f / 0.0f;
@@ -219,13 +204,13 @@ static void a_model_is_found_in_a_training_that_has_not_ended(void **unused) {
     (void)unused;
     struct fake_job f;
     char path[PATH_BYTES];
-    const char *output = new_folder();
+    const char *output = support_new_path();
     fake_job_open(&f, output);
     assert_int_equal(checkpoint_resolve_model(output, path, &f.notices, &err), ERR_INPUT);
     support_assert_error(&err, ERR_INPUT, "*expected a model directory, found nothing");
     save(&f, output, 1, -1);
     SUPPORT_OK(checkpoint_resolve_model(output, path, &f.notices, &err), err);
-    assert_string_equal(path, in(output, "checkpoint-1"));
+    assert_string_equal(path, support_in(output, "checkpoint-1"));
     assert_non_null(strstr(f.told, "training has not ended, using "));
     SUPPORT_OK(checkpoint_save_model(output, &f.parameters, f.job.writer, &err), err);
     SUPPORT_OK(checkpoint_resolve_model(output, path, &f.notices, &err), err);
@@ -236,7 +221,7 @@ static void a_model_is_found_in_a_training_that_has_not_ended(void **unused) {
 static void the_command_inspects_verifies_and_exports(void **unused) {
     (void)unused;
     struct fake_job f;
-    const char *output = new_folder(), *target = new_folder();
+    const char *output = support_new_path(), *target = support_new_path();
     fake_job_open(&f, output);
     save(&f, output, 5, -1);
     save(&f, output, 6, -1);
@@ -251,14 +236,14 @@ static void the_command_inspects_verifies_and_exports(void **unused) {
     c = capture(checkpoint_command, "",
                 (const char *[]){"export", output, "--output", target, NULL});
     assert_int_equal(c.code, 0);
-    assert_true(file_exists(in(target, "model.safetensors")));
-    assert_false(file_exists(in(target, "optimizer.safetensors")));
+    assert_true(file_exists(support_in(target, "model.safetensors")));
+    assert_false(file_exists(support_in(target, "optimizer.safetensors")));
     captured_free(&c);
     c = capture(checkpoint_command, "",
                 (const char *[]){"export", output, "--output", target, NULL});
     assert_int_equal(c.code, ERR_USAGE);
     captured_free(&c);
-    flip(in(output, "checkpoint-6/config.json"), 3, 3);
+    flip(support_in(output, "checkpoint-6/config.json"), 3, 3);
     c = capture(checkpoint_command, "", (const char *[]){"verify", output, NULL});
     assert_int_equal(c.code, ERR_INCOMPATIBLE);
     assert_non_null(strstr(c.out.data, "damaged "));

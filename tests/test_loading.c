@@ -9,22 +9,6 @@
 
 static struct error err;
 
-static const char *in(const char *directory, const char *name) {
-    static char path[4][PATH_BYTES];
-    static int next;
-    next = (next + 1) % 4;
-    SUPPORT_OK(file_join(path[next], directory, name, &err), err);
-    return path[next];
-}
-
-static const char *new_folder(void) {
-    static char paths[64][PATH_BYTES];
-    static int number;
-    char name[32];
-    snprintf(name, sizeof name, "folder%d", number);
-    return strcpy(paths[number++], support_path(name));
-}
-
 #define MLM "tests/data/checkpoint/roberta_mlm"
 enum { V = 97, D = 32 };
 
@@ -47,7 +31,8 @@ static void open_target(struct target *t, const char *directory, const char *wit
     *t = (struct target){0};
     config_default(&t->config);
     fake_job_open(&t->sink, support_folder());
-    SUPPORT_OK(safetensors_open(&s, in(directory, "model.safetensors"), &err), err);
+    SUPPORT_OK(safetensors_open(&s, support_in(directory, "model.safetensors"), &err),
+               err);
     for (int i = 0; i < s.count; i++) {
         const struct safetensor *x = &s.items[i];
         bool head = strncmp(x->name, "roberta.", 8) != 0;
@@ -129,7 +114,7 @@ struct edit {
 static const char *edited(struct edit e) {
     struct safetensors s;
     static char names[64][160];
-    const char *directory = new_folder();
+    const char *directory = support_new_path();
     SUPPORT_OK(file_make_directory(directory, &err), err);
     SUPPORT_OK(safetensors_open(&s, MLM "/model.safetensors", &err), err);
     struct safetensor items[64];
@@ -151,8 +136,9 @@ static const char *edited(struct edit e) {
         items[count] = *safetensors_find(&s, e.extra_of);
         items[count++].name = e.extra;
     }
-    SUPPORT_OK(safetensors_write(in(directory, "model.safetensors"), items, count, &err),
-               err);
+    SUPPORT_OK(
+        safetensors_write(support_in(directory, "model.safetensors"), items, count, &err),
+        err);
     safetensors_close(&s);
     return directory;
 }
@@ -198,16 +184,18 @@ static void old_and_other_names_are_understood(void **unused) {
 static const char *sharded(const char *map_end) {
     struct safetensors s;
     struct buffer index = {0};
-    const char *directory = new_folder();
+    const char *directory = support_new_path();
     SUPPORT_OK(file_make_directory(directory, &err), err);
     SUPPORT_OK(safetensors_open(&s, MLM "/model.safetensors", &err), err);
     int half = s.count / 2;
-    SUPPORT_OK(safetensors_write(in(directory, "model-00001-of-00002.safetensors"),
-                                 s.items, half, &err),
-               err);
-    SUPPORT_OK(safetensors_write(in(directory, "model-00002-of-00002.safetensors"),
-                                 s.items + half, s.count - half, &err),
-               err);
+    SUPPORT_OK(
+        safetensors_write(support_in(directory, "model-00001-of-00002.safetensors"),
+                          s.items, half, &err),
+        err);
+    SUPPORT_OK(
+        safetensors_write(support_in(directory, "model-00002-of-00002.safetensors"),
+                          s.items + half, s.count - half, &err),
+        err);
     SUPPORT_OK(buffer_print(&index, &err, "{\"metadata\": {}, \"weight_map\": {"), err);
     for (int i = 0; i < s.count; i++)
         SUPPORT_OK(
@@ -215,8 +203,8 @@ static const char *sharded(const char *map_end) {
                          s.items[i].name, i < half ? 1 : 2,
                          i + 1 < s.count ? ", " : map_end),
             err);
-    SUPPORT_OK(file_write(in(directory, "model.safetensors.index.json"), index.data,
-                          index.length, &err),
+    SUPPORT_OK(file_write(support_in(directory, "model.safetensors.index.json"),
+                          index.data, index.length, &err),
                err);
     buffer_free(&index);
     safetensors_close(&s);

@@ -9,9 +9,9 @@
 #include "base/json_file.h"
 #include "encoder/checkpoint.h"
 #include "encoder/safetensors.h"
-#include "pretrain/pretrain.h"
 #include "tests/capture.h"
 #include "tests/pretrain_data.h"
+#include "tests/small_run.h"
 #include "tests/support.h"
 #include "tests/whole_model.h"
 
@@ -151,58 +151,39 @@ static int free_text(void **state) {
 
 enum { STEPS = 8 };
 
-/* A model of 16 channels; more options stand before these. */
-enum { GIVEN = 14 };
-static const char *words[64] = {[GIVEN] = "--tokenizer",
-                                PRETRAIN_DATA_TOKENIZER,
-                                "--hidden-size",
-                                "16",
-                                "--num-hidden-layers",
-                                "2",
-                                "--num-attention-heads",
-                                "2",
-                                "--intermediate-size",
-                                "32",
-                                "--max-position-embeddings",
-                                "34",
-                                "--max-seq-length",
-                                "32",
-                                "--per-device-train-batch-size",
-                                "4",
-                                "--max-steps",
-                                "8",
-                                "--warmup-steps",
-                                "0",
-                                "--learning-rate",
-                                "0.02",
-                                "--logging-steps",
-                                "1",
-                                "--threads",
-                                "1",
-                                "--progress",
-                                "never",
-                                "--embed-norm",
-                                "0",
-                                "--dtype",
-                                "f32"};
-
 /* Trains and reads the loss of each step. */
 static void train(double losses[STEPS], const char *name, const char *arch,
                   const char *affine, const char *dropout, const char *init) {
     const char *output = support_path(name);
-    const char *given[GIVEN] = {"--train",       text_path, "--output",
-                                output,          "--arch",  arch,
-                                "--norm-affine", affine,    "--hidden-dropout-prob",
-                                dropout,         "--init",  init,
-                                "--seed",        "3"};
-    memcpy(words, given, sizeof given);
-    struct captured c = capture(pretrain_command, "", words);
-    if (c.code != 0)
-        fail_msg("%s: exit code %d: %s", arch, c.code, c.err.data);
-    captured_free(&c);
-    char path[PATH_BYTES];
-    SUPPORT_OK(file_join(path, output, "metrics.jsonl", &err), err);
-    struct buffer log = support_read(path);
+    const char *words[] = {"--train",
+                           text_path,
+                           "--output",
+                           output,
+                           "--arch",
+                           arch,
+                           "--norm-affine",
+                           affine,
+                           "--hidden-dropout-prob",
+                           dropout,
+                           "--init",
+                           init,
+                           "--seed",
+                           "3",
+                           "--per-device-train-batch-size",
+                           "4",
+                           "--max-steps",
+                           "8",
+                           "--warmup-steps",
+                           "0",
+                           "--learning-rate",
+                           "0.02",
+                           "--embed-norm",
+                           "0",
+                           "--dtype",
+                           "f32",
+                           NULL};
+    small_run(words);
+    struct buffer log = support_read(support_in(output, "metrics.jsonl"));
     char *at = log.data;
     for (int i = 0; i < STEPS; i++) {
         at = strstr(at, "\"loss\": ");
@@ -252,9 +233,8 @@ static void output_matrices_stay_centred(void **state) {
     static const char *const names[] = {"roberta.encoder.layer.1.output.dense.weight",
                                         "roberta.encoder.layer.0.attention.output.dense."
                                         "bias"};
-    char path[PATH_BYTES];
     struct safetensors s;
-    SUPPORT_OK(file_join(path, support_path("prerms0"), "model.safetensors", &err), err);
+    const char *path = support_in(support_path("prerms0"), "model.safetensors");
     SUPPORT_OK(safetensors_open(&s, path, &err), err);
     for (int i = 0; i < 2; i++) {
         const struct safetensor *t = safetensors_find(&s, names[i]);

@@ -8,10 +8,10 @@
 #include "base/file.h"
 #include "encoder/checkpoint.h"
 #include "encoder/safetensors.h"
-#include "pretrain/pretrain.h"
 #include "tests/capture.h"
 #include "tests/letters.h"
 #include "tests/pretrain_data.h"
+#include "tests/small_run.h"
 #include "tests/support.h"
 
 static struct error err;
@@ -48,9 +48,7 @@ static int free_paths(void **state) {
 
 /* Twelve steps of two micro-batches, a checkpoint every four. */
 static void pretrain(const struct row *row, const char *output, const char *resume) {
-    const char *words[] = {"--tokenizer",
-                           PRETRAIN_DATA_TOKENIZER,
-                           "--train",
+    const char *words[] = {"--train",
                            text_path,
                            "--valid",
                            text_path,
@@ -62,18 +60,6 @@ static void pretrain(const struct row *row, const char *output, const char *resu
                            row->norm_stat,
                            "--resume",
                            resume,
-                           "--hidden-size",
-                           "16",
-                           "--num-hidden-layers",
-                           "2",
-                           "--num-attention-heads",
-                           "2",
-                           "--intermediate-size",
-                           "32",
-                           "--max-position-embeddings",
-                           "34",
-                           "--max-seq-length",
-                           "32",
                            "--per-device-train-batch-size",
                            "3",
                            "--gradient-accumulation-steps",
@@ -86,23 +72,8 @@ static void pretrain(const struct row *row, const char *output, const char *resu
                            "4",
                            "--save-total-limit",
                            "5",
-                           "--logging-steps",
-                           "1",
-                           "--threads",
-                           "1",
-                           "--progress",
-                           "never",
                            NULL};
-    struct captured c = capture(pretrain_command, "", words);
-    if (c.code != 0)
-        fail_msg("%s: exit code %d: %s", row->arch, c.code, c.err.data);
-    captured_free(&c);
-}
-
-static struct buffer read_in(const char *directory, const char *name) {
-    char path[PATH_BYTES];
-    SUPPORT_OK(file_join(path, directory, name, &err), err);
-    return support_read(path);
+    small_run(words);
 }
 
 static void assert_same(struct buffer *a, struct buffer b) {
@@ -115,22 +86,20 @@ static void assert_same(struct buffer *a, struct buffer b) {
 static void a_resumed_run_ends_with_the_same_bits(void **state) {
     (void)state;
     for (int i = 0; i < ROWS; i++) {
-        char checkpoint[PATH_BYTES];
         outputs[i] = strdup(support_path(rows[i].arch));
         pretrain(&rows[i], outputs[i], "never");
-        struct buffer model = read_in(outputs[i], "model.safetensors"),
-                      log = read_in(outputs[i], "metrics.jsonl");
-        SUPPORT_OK(file_join(checkpoint, outputs[i], "checkpoint-4", &err), err);
-        pretrain(&rows[i], outputs[i], checkpoint);
-        assert_same(&model, read_in(outputs[i], "model.safetensors"));
-        assert_same(&log, read_in(outputs[i], "metrics.jsonl"));
+        struct buffer model = support_read(support_in(outputs[i], "model.safetensors")),
+                      log = support_read(support_in(outputs[i], "metrics.jsonl"));
+        pretrain(&rows[i], outputs[i], support_in(outputs[i], "checkpoint-4"));
+        assert_same(&model, support_read(support_in(outputs[i], "model.safetensors")));
+        assert_same(&log, support_read(support_in(outputs[i], "metrics.jsonl")));
     }
 }
 
 static void what_the_norms_tell_is_logged(void **state) {
     (void)state;
     for (int i = 0; i < ROWS; i++) {
-        struct buffer log = read_in(outputs[i], "metrics.jsonl");
+        struct buffer log = support_read(support_in(outputs[i], "metrics.jsonl"));
         assert_true(rows[i].logged ? strstr(log.data, rows[i].logged) != NULL
                                    : strstr(log.data, "\"norm_") == NULL);
         assert_null(strstr(log.data, "null"));
@@ -140,13 +109,12 @@ static void what_the_norms_tell_is_logged(void **state) {
 
 /* The named tensor of a model; the caller frees. */
 static float *tensor_of(const char *directory, const char *name, size_t *count) {
-    char path[PATH_BYTES];
     struct safetensors s;
-    SUPPORT_OK(file_join(path, directory, "model.safetensors", &err), err);
-    SUPPORT_OK(safetensors_open(&s, path, &err), err);
+    SUPPORT_OK(safetensors_open(&s, support_in(directory, "model.safetensors"), &err),
+               err);
     const struct safetensor *t = safetensors_find(&s, name);
     if (!t)
-        fail_msg("%s lacks %s", path, name);
+        fail_msg("%s lacks %s", directory, name);
     float *values = calloc(t->count, sizeof *values);
     SUPPORT_OK(safetensors_to_f32(&s, t, values, &err), err);
     *count = t->count;

@@ -19,25 +19,9 @@
 
 static struct error err;
 
-/* A folder that no earlier test of this process has used. */
-static const char *new_output(void) {
-    static char paths[64][PATH_BYTES];
-    static int number;
-    char name[32];
-    snprintf(name, sizeof name, "run%d", number);
-    return strcpy(paths[number++], support_path(name));
-}
-
-static const char *in(const char *output, const char *name) {
-    static char path[4][PATH_BYTES];
-    static int next;
-    next = (next + 1) % 4;
-    SUPPORT_OK(file_join(path[next], output, name, &err), err);
-    return path[next];
-}
-
 static void assert_same_file(const char *a, const char *b, const char *name) {
-    struct buffer x = support_read(in(a, name)), y = support_read(in(b, name));
+    struct buffer x = support_read(support_in(a, name)),
+                  y = support_read(support_in(b, name));
     if (x.length != y.length || memcmp(x.data, y.data, x.length))
         fail_msg("%s differs between %s and %s", name, a, b);
     buffer_free(&x);
@@ -63,7 +47,7 @@ static const char *reference(void) {
     static const char *output;
     if (!output) {
         struct fake_job f;
-        output = new_output();
+        output = support_new_path();
         fake_job_open(&f, output);
         SUPPORT_OK(fake_job_run(&f, &err), err);
         fake_job_close(&f);
@@ -74,12 +58,13 @@ static const char *reference(void) {
 static void a_run_leaves_model_state_logs_and_two_checkpoints(void **state) {
     (void)state;
     const char *output = reference();
-    assert_true(file_exists(in(output, "model.safetensors")));
-    assert_true(file_exists(in(output, "checkpoint-40/optimizer.safetensors")));
-    assert_true(file_exists(in(output, "checkpoint-35")));
-    assert_false(file_exists(in(output, "checkpoint-30")));
+    assert_true(file_exists(support_in(output, "model.safetensors")));
+    assert_true(file_exists(support_in(output, "checkpoint-40/optimizer.safetensors")));
+    assert_true(file_exists(support_in(output, "checkpoint-35")));
+    assert_false(file_exists(support_in(output, "checkpoint-30")));
     json_t *trained;
-    SUPPORT_OK(json_file_read(&trained, in(output, "trainer_state.json"), &err), err);
+    SUPPORT_OK(json_file_read(&trained, support_in(output, "trainer_state.json"), &err),
+               err);
     assert_int_equal(json_integer_value(json_object_get(trained, "global_step")), 40);
     json_t *history = json_object_get(trained, "log_history");
     assert_int_equal(json_array_size(history), 14 + 4); /* every 3, the last; every 10 */
@@ -95,8 +80,8 @@ static void a_run_leaves_model_state_logs_and_two_checkpoints(void **state) {
 static void a_step_is_the_mean_over_all_micro_batches(void **state) {
     (void)state;
     struct fake_job split, whole;
-    fake_job_open(&split, new_output());
-    fake_job_open(&whole, new_output());
+    fake_job_open(&split, support_new_path());
+    fake_job_open(&whole, support_new_path());
     split.options.max_steps = whole.options.max_steps = 1;
     split.options.max_grad_norm = whole.options.max_grad_norm = 0;
     split.targets[0] = 5, split.targets[1] = 0;
@@ -117,7 +102,7 @@ static void a_step_is_the_mean_over_all_micro_batches(void **state) {
 static void clipping_bounds_the_gradient(void **state) {
     (void)state;
     struct fake_job f;
-    fake_job_open(&f, new_output());
+    fake_job_open(&f, support_new_path());
     f.options.max_steps = 1;
     f.options.max_grad_norm = 1e-3;
     f.options.adamw.epsilon = 1; /* so that the size of a gradient matters */
@@ -131,13 +116,13 @@ static void clipping_bounds_the_gradient(void **state) {
 static void a_step_without_targets_changes_nothing(void **state) {
     (void)state;
     struct fake_job f;
-    fake_job_open(&f, new_output());
+    fake_job_open(&f, support_new_path());
     float before = f.parameters.rows[0]->value[0];
     f.targets[0] = f.targets[1] = 0;
     SUPPORT_OK(fake_job_run(&f, &err), err);
     assert_true(f.parameters.rows[0]->value[0] == before);
     assert_int_equal(f.result.step, 40);
-    struct buffer log = support_read(in(f.options.output, "metrics.jsonl"));
+    struct buffer log = support_read(support_in(f.options.output, "metrics.jsonl"));
     assert_non_null(strstr(log.data, "\"loss\": null"));
     assert_null(strstr(log.data, "nan"));
     buffer_free(&log);
@@ -160,7 +145,7 @@ static void the_best_evaluation_is_kept_and_becomes_the_model(void **state) {
                 {always_nan, false, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct fake_job f;
-        fake_job_open(&f, new_output());
+        fake_job_open(&f, support_new_path());
         f.score = rows[i].score;
         f.options.keep_best = true;
         f.options.higher_is_better = rows[i].higher;
@@ -169,13 +154,13 @@ static void the_best_evaluation_is_kept_and_becomes_the_model(void **state) {
         char best[64];
         snprintf(best, sizeof best, "checkpoint-%lld/model.safetensors",
                  (long long)(rows[i].best ? rows[i].best : 40));
-        struct buffer a = support_read(in(f.options.output, best)),
-                      b = support_read(in(f.options.output, "model.safetensors"));
+        struct buffer a = support_read(support_in(f.options.output, best)),
+                      b = support_read(support_in(f.options.output, "model.safetensors"));
         assert_int_equal(a.length, b.length);
         assert_memory_equal(a.data, b.data, a.length);
         buffer_free(&a);
         buffer_free(&b);
-        assert_true(file_exists(in(f.options.output, "checkpoint-35")));
+        assert_true(file_exists(support_in(f.options.output, "checkpoint-35")));
         fake_job_close(&f);
     }
 }
@@ -183,9 +168,9 @@ static void the_best_evaluation_is_kept_and_becomes_the_model(void **state) {
 static void a_used_folder_needs_resume_or_overwrite(void **state) {
     (void)state;
     struct fake_job f;
-    const char *output = new_output();
+    const char *output = support_new_path();
     SUPPORT_OK(file_make_directory(output, &err), err);
-    SUPPORT_OK(file_write(in(output, "letter.txt"), "dear", 4, &err), err);
+    SUPPORT_OK(file_write(support_in(output, "letter.txt"), "dear", 4, &err), err);
     fake_job_open(&f, output);
     f.options.max_steps = 5;
     assert_int_equal(fake_job_run(&f, &err), ERR_USAGE);
@@ -195,13 +180,13 @@ static void a_used_folder_needs_resume_or_overwrite(void **state) {
     assert_int_equal(trainer_check_output(&f.options, &err), ERR_USAGE);
     f.options.overwrite = true;
     SUPPORT_OK(fake_job_run(&f, &err), err);
-    assert_true(file_exists(in(output, "letter.txt")));
+    assert_true(file_exists(support_in(output, "letter.txt")));
     f.options.overwrite = false;
     SUPPORT_OK(trainer_check_output(&f.options, &err), err);
     f.options.resume = "never";
     assert_int_equal(trainer_check_output(&f.options, &err), ERR_USAGE);
     support_assert_error(&err, ERR_USAGE, "*--resume auto to go on*");
-    f.options.output = in(output, "letter.txt");
+    f.options.output = support_in(output, "letter.txt");
     assert_int_equal(trainer_check_output(&f.options, &err), ERR_USAGE);
     support_assert_error(&err, ERR_USAGE, "*expected a folder for the output, found *");
     fake_job_close(&f);
@@ -210,40 +195,42 @@ static void a_used_folder_needs_resume_or_overwrite(void **state) {
 static void overwriting_removes_the_older_run_and_nothing_else(void **state) {
     (void)state;
     struct fake_job f;
-    const char *output = new_output();
+    const char *output = support_new_path();
     fake_job_open(&f, output);
     SUPPORT_OK(fake_job_run(&f, &err), err);
     fake_job_close(&f);
-    SUPPORT_OK(file_write(in(output, "notes.md"), "mine", 4, &err), err);
-    SUPPORT_OK(file_make_directory(in(output, "checkpoint-7"), &err), err);
+    SUPPORT_OK(file_write(support_in(output, "notes.md"), "mine", 4, &err), err);
+    SUPPORT_OK(file_make_directory(support_in(output, "checkpoint-7"), &err), err);
     fake_job_open(&f, output);
     f.options.overwrite = true;
     f.poison.step = 3; /* ends before anything new is saved */
     f.poison.what = POISON_LOSS;
     assert_int_equal(fake_job_run(&f, &err), ERR_NONFINITE);
-    assert_true(file_exists(in(output, "notes.md")));
-    assert_true(file_exists(in(output, "checkpoint-7"))); /* not one of ours */
-    assert_false(file_exists(in(output, "checkpoint-40")));
-    assert_false(file_exists(in(output, "model.safetensors")));
+    assert_true(file_exists(support_in(output, "notes.md")));
+    assert_true(file_exists(support_in(output, "checkpoint-7"))); /* not one of ours */
+    assert_false(file_exists(support_in(output, "checkpoint-40")));
+    assert_false(file_exists(support_in(output, "model.safetensors")));
     fake_job_close(&f);
 }
 
 static void leftovers_of_an_early_end_are_no_obstacle(void **state) {
     (void)state;
     struct fake_job f;
-    const char *output = new_output();
+    const char *output = support_new_path();
     json_t *options = json_pack("{s:i}", "max_steps", 40);
     fake_job_open(&f, output);
     f.job.run_config = options;
     f.poison.step = 1;
     f.poison.what = POISON_LOSS;
     assert_int_equal(fake_job_run(&f, &err), ERR_NONFINITE);
-    assert_true(file_exists(in(output, "run_config.json")));
-    SUPPORT_OK(file_make_directory(in(output, ".tmp-checkpoint-5.999999999"), &err), err);
+    assert_true(file_exists(support_in(output, "run_config.json")));
+    SUPPORT_OK(
+        file_make_directory(support_in(output, ".tmp-checkpoint-5.999999999"), &err),
+        err);
     f.poison.what = POISON_NOTHING;
     f.options.resume = "auto";
     SUPPORT_OK(fake_job_run(&f, &err), err);
-    assert_false(file_exists(in(output, ".tmp-checkpoint-5.999999999")));
+    assert_false(file_exists(support_in(output, ".tmp-checkpoint-5.999999999")));
     assert_same_run(reference(), output);
     json_decref(options);
     fake_job_close(&f);
@@ -252,7 +239,7 @@ static void leftovers_of_an_early_end_are_no_obstacle(void **state) {
 static void a_run_that_had_ended_gives_its_result_again(void **state) {
     (void)state;
     struct fake_job a, b;
-    const char *output = new_output();
+    const char *output = support_new_path();
     fake_job_open(&a, output);
     SUPPORT_OK(fake_job_run(&a, &err), err);
     fake_job_open(&b, output);
@@ -270,7 +257,7 @@ static void a_run_that_had_ended_gives_its_result_again(void **state) {
 static void another_fingerprint_is_incompatible(void **state) {
     (void)state;
     struct fake_job f;
-    const char *output = new_output();
+    const char *output = support_new_path();
     fake_job_open(&f, output);
     SUPPORT_OK(fake_job_run(&f, &err), err);
     f.options.resume = "auto";
@@ -286,7 +273,7 @@ static void another_fingerprint_is_incompatible(void **state) {
 static void a_folder_in_use_is_left_alone(void **state) {
     (void)state;
     struct fake_job f;
-    const char *output = new_output();
+    const char *output = support_new_path();
     SUPPORT_OK(file_make_directory(output, &err), err);
     int other = open(output, O_RDONLY);
     assert_int_equal(flock(other, LOCK_EX), 0);
@@ -311,7 +298,7 @@ static void a_signal_saves_and_the_rest_is_bit_identical(void **state) {
                 {SIGUSR1, 13, OK}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct fake_job f;
-        const char *output = new_output();
+        const char *output = support_new_path();
         interrupt_install();
         fake_job_open(&f, output);
         f.signal = rows[i].signal;
@@ -330,13 +317,13 @@ static void a_signal_saves_and_the_rest_is_bit_identical(void **state) {
 static void a_given_checkpoint_is_resumed_here_and_elsewhere(void **state) {
     (void)state;
     struct fake_job f;
-    const char *first = new_output(), *second = new_output();
+    const char *first = support_new_path(), *second = support_new_path();
     fake_job_open(&f, first);
     f.options.keep_checkpoints = 10;
     SUPPORT_OK(fake_job_run(&f, &err), err);
     fake_job_close(&f);
     char beginning[PATH_BYTES];
-    strcpy(beginning, in(first, "checkpoint-15"));
+    strcpy(beginning, support_in(first, "checkpoint-15"));
     fake_job_open(&f, first);
     f.options.keep_checkpoints = 10;
     f.options.resume = beginning;
@@ -364,14 +351,14 @@ static void a_nan_stops_before_it_does_harm(void **state) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct fake_job f;
         char path[PATH_BYTES];
-        fake_job_open(&f, new_output());
+        fake_job_open(&f, support_new_path());
         f.poison.step = 12;
         f.poison.what = rows[i].what;
         assert_int_equal(fake_job_run(&f, &err), ERR_NONFINITE);
         support_assert_error(&err, ERR_NONFINITE, rows[i].sentence);
-        assert_false(file_exists(in(f.options.output, "model.safetensors")));
+        assert_false(file_exists(support_in(f.options.output, "model.safetensors")));
         SUPPORT_OK(checkpoint_newest(f.options.output, path, NULL, &err), err);
-        assert_string_equal(path, in(f.options.output, "checkpoint-10"));
+        assert_string_equal(path, support_in(f.options.output, "checkpoint-10"));
         fake_job_close(&f);
         fake_job_open(&f, f.options.output);
         f.options.resume = "auto";
@@ -384,7 +371,7 @@ static void a_nan_stops_before_it_does_harm(void **state) {
 static void progress_and_direction_are_told(void **state) {
     (void)state;
     struct fake_job f;
-    fake_job_open(&f, new_output());
+    fake_job_open(&f, support_new_path());
     SUPPORT_OK(fake_job_run(&f, &err), err);
     assert_non_null(strstr(f.told, "step 3/40  loss "));
     assert_non_null(strstr(f.told, "step 10/40  eval_loss "));
