@@ -1,12 +1,14 @@
 """Model directories against the real packages, both ways. Needs torch, transformers, safetensors.
 
-    python3 tests/check_transformers.py [--normglue build/normglue] [--golden DIR] TEXT
+    python3 tests/check_transformers.py [--normglue build/normglue] [--golden DIR] [--expected DIR] TEXT
 
 TEXT is plain text for a small tokenizer and one training step. Checked, each a line "ok" or "FAILED":
   ours to theirs  every row of the arrangement table is pretrained for two steps; transformers opens the
                   directory (trust_remote_code where the arrangement is unknown to it) without missing or
                   unexpected tensors, and its fill-mask pipeline gives the same tokens and scores as ours; the same
-                  after checkpoint export --fold, and for a Pre-LN model after checkpoint convert;
+                  after checkpoint export --fold, and for a Pre-LN model after checkpoint convert; hidden states and
+                  logits of transformers in float64, in evaluation mode, are written for build/tests/test_golden, which
+                  holds ours in f32 against them;
                   TrainerState reads trainer_state.json; save_file writes model.safetensors again, byte for byte
   theirs to ours  RobertaForMaskedLM, RobertaPreLayerNormForMaskedLM and their sequence classifiers with random
                   weights: fill-mask and predict give what the pipelines give; RobertaModel loads
@@ -110,13 +112,49 @@ def rewritten(name, program, directory, *words):
     compare_fill_mask(f"{name}: fill-mask", program, output)
 
 
-def ours_to_theirs(program, text, tokenizer, work, chosen):
+def write_expected(directory, output):
+    """A folder for test_golden: the model with a classifier, sentences with padding, what transformers says in float64."""
+    more = dict(trust_remote_code=True, dtype=torch.float64, num_labels=3)
+    mlm = AutoModelForMaskedLM.from_pretrained(directory, **more).eval()
+    classifier = AutoModelForSequenceClassification.from_pretrained(directory, **more).eval()
+    classifier.base_model.load_state_dict(mlm.base_model.state_dict(), strict=False)
+    batch = AutoTokenizer.from_pretrained(directory, trust_remote_code=True)(
+        [a + " " + b for a, b in PAIRS], padding=True, return_tensors="pt")
+    inputs = dict(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"])
+    chosen = inputs["attention_mask"].bool() & (torch.arange(inputs["input_ids"].shape[1]) % 3 == 1)
+    with torch.no_grad():
+        expected = inputs | {
+            "mlm_labels": torch.where(chosen, inputs["input_ids"], -100),
+            "sequence_output": mlm.base_model(**inputs)[0] * inputs["attention_mask"].unsqueeze(2),
+            "mlm_logits": mlm(**inputs).logits[chosen],
+            "cls_logits": classifier(**inputs).logits}
+    os.makedirs(output)
+    classifier.config.save_pretrained(output)
+    heads = {name: w.float() for name, w in classifier.state_dict().items() if name.startswith("classifier.")}
+    save_file(load_file(os.path.join(directory, "model.safetensors")) | heads,
+              os.path.join(output, "model.safetensors"), metadata={"format": "pt"})
+    save_file({name: x.contiguous() for name, x in expected.items()}, os.path.join(output, "expected.safetensors"))
+
+
+def compare_hidden(test, folder):
+    """test_golden's line of each folder; f32 only, whose bound is 1e-5."""
+    done = subprocess.run([test, folder], capture_output=True, text=True)
+    lines = re.findall(r"^(\S+) +f32 +outputs (\S+) .* (ok|OUT OF TOLERANCE)$", done.stdout, re.M)
+    for name, worst, verdict in lines:
+        check(f"{name}: hidden states and logits", verdict == "ok" and float(worst) <= 1e-5,
+              f"worst relative difference {worst}")
+    names = sorted(os.listdir(folder))
+    check("test_golden compared every row", [name for name, *_ in lines] == names, f"{len(lines)} of {len(names)}")
+
+
+def ours_to_theirs(program, text, tokenizer, work, expected, chosen):
     for arch in chosen or archs(program):
         dropout = ["--hidden-dropout-prob", "0"] if arch == "precrms" else []
         output = pretrain(program, text, tokenizer, work, arch, "--arch", arch, *dropout)
         check_files(arch, output)
         compare_fill_mask(f"{arch}: fill-mask", program, output)
         rewritten(f"{arch} folded", program, output, "export", "--fold")
+        write_expected(output, os.path.join(expected, arch))
     output = pretrain(program, text, tokenizer, work, "bare", "--arch", "preln", "--embed-norm", "0")
     compare_fill_mask("preln without embedding norm: fill-mask", program, output)
     for target in ("prerms", "precrms"):
@@ -189,14 +227,18 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--normglue", default="build/normglue")
     parser.add_argument("--golden")
+    parser.add_argument("--test-golden", default="build/tests/test_golden")
+    parser.add_argument("--expected", help="keep the folders for test_golden here")
     parser.add_argument("--arch", nargs="*", help="only these rows of the table")
     parser.add_argument("text")
     options = parser.parse_args()
     transformers.logging.set_verbosity_error()
     with tempfile.TemporaryDirectory() as work:
         tokenizer = os.path.join(work, "tokenizer")
-        run(options.normglue, "tokenizer", "train", "--vocab-size", "600", "--output", tokenizer, options.text)
-        ours_to_theirs(options.normglue, options.text, tokenizer, work, options.arch)
+        run(options.normglue, "tokenizer", "train", "--vocab-size", "300", "--output", tokenizer, options.text)
+        expected = options.expected or os.path.join(work, "expected")
+        ours_to_theirs(options.normglue, options.text, tokenizer, work, expected, options.arch)
+        compare_hidden(options.test_golden, expected)
         if not options.arch:
             theirs_to_ours(options.normglue, options.text, tokenizer, work)
         if options.golden:

@@ -2,11 +2,12 @@
  * steps that a reference computed in double precision.
  *
  * usage: test_golden [DIR]; DIR holds folders as tests/data/encoder does, which is the
- * default. A line a folder: the worst difference of outputs and of gradients, each
- * relative to the largest entry of its tensor. The bounds are 1e-5 and 1e-4; where
- * weights multiply rounding errors so that a plain encoder of that precision is off by
- * more than half of that, all are wider by as much. The same with operands in bf16, where
- * the bounds are 2e-2 for outputs, 1e-2 for losses and 6e-2 for gradients. */
+ * default. Where no losses are expected the outputs are those of evaluation mode. A line
+ * a folder: the worst difference of outputs and of gradients, each relative to the
+ * largest entry of its tensor. The bounds are 1e-5 and 1e-4; where weights multiply
+ * rounding errors so that a plain encoder of that precision is off by more than half of
+ * that, all are wider by as much. The same with operands in bf16, where the bounds are
+ * 2e-2 for outputs, 1e-2 for losses and 6e-2 for gradients. */
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -36,6 +37,7 @@ struct model {
     struct head *classifier; /* NULL: the folder's weights have none */
     struct arena arena;
     struct safetensors expected;
+    struct pass pass; /* {0}: evaluation mode, outputs only */
 };
 
 enum { MOST = 4096 }; /* tokens of a golden batch */
@@ -51,6 +53,9 @@ static const struct bounds bounds_of[] = {
     [DTYPE_BF16] = {"bf16", 2e-2, 1e-2, 6e-2, 1e-2},
 };
 
+/* Training, so that everything for backward is kept; the golden rate of dropout is 0. */
+static const struct pass training = {.train = true, .seed = 1, .step = 1};
+
 static void layout(struct model *m, struct arena *arena) {
     encoder_layout(m->encoder, arena, (struct limits){MOST, MOST, MOST, MOST}, true);
     mlm_head_layout(m->mlm, arena, MOST, true);
@@ -61,7 +66,6 @@ static void layout(struct model *m, struct arena *arena) {
 static void model_open(struct model *m, const char *folder, enum dtype dtype,
                        bool with_classifier) {
     struct error err;
-    char path[PATH_BYTES];
     *m = (struct model){0};
     SUPPORT_OK(config_read(&m->config, folder, &err), err);
     SUPPORT_OK(device_open(&m->device, 2, NULL, &err), err);
@@ -83,8 +87,11 @@ static void model_open(struct model *m, const char *folder, enum dtype dtype,
     layout(m, &measure);
     SUPPORT_OK(arena_open(&m->arena, measure.used, &err), err);
     layout(m, &m->arena);
-    SUPPORT_OK(file_join(path, folder, "expected.safetensors", &err), err);
-    SUPPORT_OK(safetensors_open(&m->expected, path, &err), err);
+    SUPPORT_OK(
+        safetensors_open(&m->expected, support_in(folder, "expected.safetensors"), &err),
+        err);
+    if (!with_classifier || safetensors_find(&m->expected, "mlm_loss"))
+        m->pass = training;
 }
 
 static void model_close(struct model *m) {
@@ -98,9 +105,7 @@ static void model_close(struct model *m) {
     device_close(m->device);
 }
 
-/* ---- Its batches, without the padding. ---- */
-
-struct golden_batch {
+struct golden_batch { /* without the padding */
     int32_t ids[MOST], starts[MOST + 1], masked[MOST], labels[MOST], first[MOST],
         every[MOST];
     uint32_t numbers[MOST];
@@ -158,13 +163,10 @@ static struct batch batch_of(const struct golden_batch *b, const int32_t *rows,
                           b->numbers,       rows,          count};
 }
 
-/* Training, so that everything for backward is kept; the golden rate of dropout is 0. */
-static const struct pass training = {.train = true, .seed = 1, .step = 1};
-
 static struct tensor run_encoder(struct model *m, const struct batch *batch) {
     struct error err;
     struct tensor output;
-    SUPPORT_OK(encoder_forward(m->encoder, batch, training, &output, &err), err);
+    SUPPORT_OK(encoder_forward(m->encoder, batch, m->pass, &output, &err), err);
     return output;
 }
 
@@ -218,8 +220,7 @@ static double compare_hidden(const struct model *m, const struct golden_batch *b
     return most / top;
 }
 
-/* The worst relative differences found. */
-struct worst {
+struct worst { /* relative differences found */
     double outputs, losses, gradients, key_bias;
 };
 
@@ -288,32 +289,35 @@ static void check_mlm(struct model *m, const struct golden_batch *b, struct wors
     const struct tensor logits = mlm_head_forward(m->mlm, hidden);
     worse(&w->outputs,
           compare(m, "mlm_logits", logits.data, logits.rows * logits.columns));
+    if (!m->pass.train)
+        return;
     parameters_clear_gradients(&m->parameters);
     const double loss = mlm_head_loss(m->mlm, hidden, b->labels, &hidden);
     worse(&w->losses,
           compare(m, "mlm_loss", (float[]){(float)(loss / (double)b->num_masked)}, 1));
-    encoder_backward(m->encoder, &batch, training, hidden);
+    encoder_backward(m->encoder, &batch, m->pass, hidden);
     compare_gradients(m, "mlm", b->num_masked, w);
 }
 
 static void check_classifier(struct model *m, const struct golden_batch *b,
                              struct worst *w) {
     const struct batch batch = batch_of(b, b->first, b->num_sequences);
+    struct tensor hidden = run_encoder(m, &batch);
+    const struct tensor logits = head_forward(m->classifier, hidden, m->pass, b->numbers);
+    worse(&w->outputs,
+          compare(m, "cls_logits", logits.data, logits.rows * logits.columns));
+    if (!m->pass.train)
+        return;
     const struct safetensor *ids = find(m, "cls_labels", "");
     float labels[MOST];
     for (int64_t i = 0; i < b->num_sequences; i++)
         labels[i] = (float)integer(ids, i);
-    struct tensor hidden = run_encoder(m, &batch);
-    const struct tensor logits =
-        head_forward(m->classifier, hidden, training, b->numbers);
-    worse(&w->outputs,
-          compare(m, "cls_logits", logits.data, logits.rows * logits.columns));
     parameters_clear_gradients(&m->parameters);
     const double loss =
-        head_loss(m->classifier, hidden, labels, training, b->numbers, &hidden);
+        head_loss(m->classifier, hidden, labels, m->pass, b->numbers, &hidden);
     worse(&w->losses,
           compare(m, "cls_loss", (float[]){(float)(loss / (double)b->num_sequences)}, 1));
-    encoder_backward(m->encoder, &batch, training, hidden);
+    encoder_backward(m->encoder, &batch, m->pass, hidden);
     compare_gradients(m, "cls", b->num_sequences, w);
 }
 
@@ -387,7 +391,7 @@ static void check_step(struct model *m, struct recipe *r, const json_t *expected
     struct tensor hidden = run_encoder(m, &batch);
     const double mean = 1 / (double)b.num_masked;
     const double loss = mean * mlm_head_loss(m->mlm, hidden, b.labels, &hidden);
-    encoder_backward(m->encoder, &batch, training, hidden);
+    encoder_backward(m->encoder, &batch, m->pass, hidden);
     const double norm = adamw_gradient_norm(&m->parameters, mean, 2);
     const double clip = fmin(1, r->max_grad_norm / (norm + 1e-6));
     r->adamw.learning_rate = schedule_rate(&r->schedule, step);
@@ -439,14 +443,12 @@ static const char *directory = "tests/data/encoder";
 
 /* True when the folder is within the type's bounds. */
 static bool check_folder(const char *name, enum dtype dtype) {
-    struct error err;
     char folder[PATH_BYTES], path[PATH_BYTES];
     struct bounds bounds = bounds_of[dtype];
-    SUPPORT_OK(file_join(folder, directory, name, &err), err);
-    SUPPORT_OK(file_join(path, folder, "trajectory.json", &err), err);
-    const bool is_trajectory = file_exists(path);
-    const struct worst w = is_trajectory ? check_trajectory(folder, path, dtype)
-                                         : check_outputs(folder, dtype, &bounds);
+    strcpy(folder, support_in(directory, name));
+    strcpy(path, support_in(folder, "trajectory.json"));
+    const struct worst w = file_exists(path) ? check_trajectory(folder, path, dtype)
+                                             : check_outputs(folder, dtype, &bounds);
     const bool fits = is_within(&w, &bounds);
     printf("%-24s %-4s outputs %.1e  losses %.1e  gradients %.1e  key biases %.1e  %s\n",
            name, bounds.name, w.outputs, w.losses, w.gradients, w.key_bias,
@@ -457,11 +459,8 @@ static bool check_folder(const char *name, enum dtype dtype) {
 }
 
 static int is_folder_with_config(const struct dirent *entry) {
-    struct error err;
-    char folder[PATH_BYTES], path[PATH_BYTES];
     return entry->d_name[0] != '.' &&
-           file_join(folder, directory, entry->d_name, &err) == OK &&
-           file_join(path, folder, "config.json", &err) == OK && file_exists(path);
+           file_exists(support_in(support_in(directory, entry->d_name), "config.json"));
 }
 
 static void check_folders(enum dtype dtype) {
