@@ -29,7 +29,7 @@ static const struct norm_buffer buffers[] = {
 };
 /* TID, "training inference discrepancy", as the code of arXiv:2210.05153 has it: means
  * over channels of |running mean - mean| / deviation and |running deviation / deviation -
- * 1|. The penalty is P. */
+ * 1|, with the running statistics before the batch moves them. The penalty is P. */
 enum { TID_MEAN, TID_VAR, PENALTY };
 static const char *const figures[] = {"norm_tid_mean", "norm_tid_var", "norm_penalty",
                                       NULL};
@@ -44,28 +44,44 @@ static void measure(const struct norm *n, struct tensor x) {
     norm_batch_mean_square(n, norm_batch_array(n, VAR), x, norm_batch_array(n, MEAN));
 }
 
-/* Running statistics towards the batch's, and how far they still are. */
-static void follow(const struct norm *n) {
-    const float *mean = norm_batch_array(n, MEAN), *var = norm_batch_array(n, VAR);
-    float *rm = norm_batch_buffer(n, RUNNING_MEAN),
-          *rv = norm_batch_buffer(n, RUNNING_VAR);
-    const double keep = n->settings[NORM_MOMENTUM], width = (double)n->width;
+static double floored(const struct norm *n, double var) {
+    return fmax(var, (double)n->eps);
+}
+
+/* How far the statistics that an evaluation would have used are from the batch's. */
+static void compare(const struct norm *n) {
+    const double width = (double)n->width;
     double *f = n->figures;
-    f[TID_MEAN] = f[TID_VAR] = f[PENALTY] = 0;
+    f[TID_MEAN] = f[TID_VAR] = 0;
     for (int64_t c = 0; c < n->width; c++) {
-        const double mu = (double)mean[c], v = (double)var[c];
-        rm[c] = (float)(keep * (double)rm[c] + (1 - keep) * mu);
-        rv[c] = (float)(keep * (double)rv[c] + (1 - keep) * v);
-        const double off = (double)rm[c] - mu, more = (double)rv[c] - v;
-        const double floor_v = fmax(v, (double)n->eps);
-        f[PENALTY] += n->penalty[0] * off * off + n->penalty[1] * fabs(more);
-        f[TID_MEAN] += fabs(off) / sqrt(floor_v) / width;
-        f[TID_VAR] += fabs(sqrt((double)rv[c] / floor_v) - 1) / width;
+        const double mu = (double)norm_batch_array(n, MEAN)[c];
+        const double v = floored(n, (double)norm_batch_array(n, VAR)[c]);
+        const double rm = (double)norm_batch_buffer(n, RUNNING_MEAN)[c];
+        const double rv = (double)norm_batch_buffer(n, RUNNING_VAR)[c];
+        f[TID_MEAN] += fabs(rm - mu) / sqrt(v) / width;
+        f[TID_VAR] += fabs(sqrt(rv / v) - 1) / width;
+    }
+}
+
+/* Running statistics towards the batch's. */
+static void follow(const struct norm *n) {
+    const double keep = n->settings[NORM_MOMENTUM];
+    double *penalty = &n->figures[PENALTY];
+    *penalty = 0;
+    for (int64_t c = 0; c < n->width; c++) {
+        const double mu = (double)norm_batch_array(n, MEAN)[c];
+        const double v = (double)norm_batch_array(n, VAR)[c];
+        float *rm = norm_batch_buffer(n, RUNNING_MEAN) + c;
+        float *rv = norm_batch_buffer(n, RUNNING_VAR) + c;
+        *rm = (float)(keep * (double)*rm + (1 - keep) * mu);
+        *rv = (float)(keep * (double)*rv + (1 - keep) * v);
+        const double off = (double)*rm - mu, more = (double)*rv - v;
+        *penalty += n->penalty[0] * off * off + n->penalty[1] * fabs(more);
     }
 }
 
 static float rstd_of(const struct norm *n, float var) {
-    return (float)(1 / sqrt(fmax((double)var, (double)n->eps)));
+    return (float)(1 / sqrt(floored(n, (double)var)));
 }
 
 static void running(const struct norm *n, float *origin, float *rstd) {
@@ -80,6 +96,7 @@ static void forward(const struct norm *n, struct tensor y, struct tensor x,
     float *mean = norm_batch_array(n, MEAN), *rstd = norm_batch_array(n, RSTD);
     if (rows.batch) {
         measure(n, tensor_head(x, rows.real));
+        compare(n);
         follow(n);
         for (int64_t c = 0; c < n->width; c++)
             rstd[c] = rstd_of(n, norm_batch_array(n, VAR)[c]);

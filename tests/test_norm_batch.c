@@ -388,6 +388,35 @@ static void the_filter_leaves_an_outlier_out(void **state) {
     }
 }
 
+/* Against the statistics of before the step, whatever the momentum. */
+static void the_discrepancy_is_what_an_evaluation_would_have_met(void **state) {
+    (void)state;
+    struct site s;
+    static float x[ROWS * WIDTH], y[ROWS * WIDTH];
+    site_open(&s, "bn", "momentum=0.25", 3, WIDTH, ROWS);
+    double expected[2] = {0};
+    for (int c = 0; c < WIDTH; c++) {
+        s.norm.buffers[0]->value[c] = 0.125f * (float)c;
+        s.norm.buffers[1]->value[c] = 1 + 0.25f * (float)c;
+    }
+    fill(x, ROWS * WIDTH, 0);
+    for (int c = 0; c < WIDTH; c++) {
+        double mean = 0, var = 0;
+        for (int r = 0; r < ROWS; r++)
+            mean += (double)x[r * WIDTH + c] / ROWS;
+        for (int r = 0; r < ROWS; r++)
+            var += ((double)x[r * WIDTH + c] - mean) * ((double)x[r * WIDTH + c] - mean) /
+                   ROWS;
+        expected[0] += fabs(0.125 * c - mean) / sqrt(var) / WIDTH;
+        expected[1] += fabs(sqrt((1 + 0.25 * c) / var) - 1) / WIDTH;
+    }
+    norm_forward(&s.norm, tensor_f32(y, ROWS, WIDTH), tensor_f32(x, ROWS, WIDTH),
+                 (struct norm_rows){ROWS, true, 1});
+    for (int i = 0; i < 2; i++)
+        assert_true(fabs(s.norm.figures[i] - expected[i]) < 1e-5 * expected[i]);
+    site_close(&s);
+}
+
 /* E's recursion is a contraction also where a batch is far from the running square. */
 static void a_wild_batch_does_not_blow_up_what_power_norm_remembers(void **state) {
     (void)state;
@@ -418,6 +447,7 @@ int main(void) {
         cmocka_unit_test(a_site_goes_on_from_its_saved_rows),
         cmocka_unit_test(running_statistics_stay_outside_training),
         cmocka_unit_test(the_filter_leaves_an_outlier_out),
+        cmocka_unit_test(the_discrepancy_is_what_an_evaluation_would_have_met),
         cmocka_unit_test(a_wild_batch_does_not_blow_up_what_power_norm_remembers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
