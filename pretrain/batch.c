@@ -1,7 +1,11 @@
 /* batch - masked sequences in a row, ready for the encoder and the MLM head.
  *
  * There is no padding: sequence b is rows starts[b] .. starts[b + 1] of input_ids, and
- * the head reads output_rows only. All arrays are taken once, for the largest batch. */
+ * the head reads output_rows only. All arrays are taken once, for the largest batch.
+ *
+ * A mask's stream is named by the epoch and the number of the sequence in the packing,
+ * dropout's by the sequence's place in the step: the one must not change with the batch
+ * size, the other must differ between sequences of a step. */
 #include "pretrain/batch.h"
 
 struct limits batch_limits(int64_t sequences, int64_t length, const struct masking *m) {

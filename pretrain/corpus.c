@@ -1,9 +1,17 @@
 /* corpus - text files of any number and size as one long row of token ids on disk.
  *
- * This file decides whether shards on disk can be used again, and reads them. The
- * manifest
- * `<name>.json` is written last, so a set of shards that a kill left half made has no
- * manifest, or an older one whose checksum is not that of the shards. */
+ * This file decides whether shards on disk can be used again, and reads them; making them
+ * is corpus_build.c. The manifest `<name>.json` is written last, so a set of shards that
+ * a kill left half made has no manifest, or an older one whose checksum is not that of
+ * the shards.
+ *
+ *   {"format": 1, "tokenizer": "<fingerprint>", "invalid_utf8": 0, "shard_tokens": 0,
+ *    "files": [{"path", "size", "changed"}, ...],              what they were made of
+ *    "shards": 2, "checksum": "...", "tokens": n, "documents": n}   what they are
+ *
+ * Text files are told by path, size and time of change: to read terabytes again to know
+ * that nothing changed would cost what the shards are to save. The shards themselves are
+ * told by their CRC, which each header holds and which resuming compares. */
 #include "pretrain/corpus.h"
 
 #include <assert.h>
@@ -116,6 +124,7 @@ static enum status open_manifest(struct corpus *c, const struct corpus_source *s
 
 /* ---- making ---- */
 
+/* Adds what the shards are to what they were made of, and writes both. */
 static enum status write_manifest(const struct corpus *c, json_t *description,
                                   const char *path, struct error *err) {
     char checksum[24];
@@ -245,6 +254,7 @@ enum status corpus_open(struct corpus *c, const char *directory, const char *nam
     return status;
 }
 
+/* Shards are few and large, so the one that holds `first` is found by walking. */
 enum status corpus_read(const struct corpus *c, uint64_t first, uint64_t count,
                         int32_t *out, struct error *err) {
     assert(first <= c->num_tokens && count <= c->num_tokens - first);

@@ -7,7 +7,14 @@
  * that of two rounds: some MB, unless a single line is longer.
  *
  * Where documents begin is decided while reading, because it depends on the line before;
- * where that is among the ids is known after encoding. */
+ * where that is among the ids is known after encoding.
+ *
+ *   lines -> chunks -> rounds      read in order, 256 KiB of text a chunk, 4 a thread
+ *   chunks -> ids                  each on its own, by any thread
+ *   ids -> shards                  in order; a shard ends between two chunks
+ *
+ * A shard that would pass its limit is ended before the chunk, not inside it: a chunk's
+ * documents then lie in one shard, and limits are for the size of files only. */
 #include "pretrain/corpus_build.h"
 
 #include <assert.h>
@@ -187,6 +194,8 @@ static enum status open_shard(struct builder *b, struct error *err) {
                              tokenizer_size(b->tokenizer), err);
 }
 
+/* The ids of a chunk in stretches from document to document, as the writer notes the
+ * place where one begins. */
 static enum status write_chunk(struct builder *b, const struct chunk *c,
                                struct error *err) {
     const uint64_t limit =
@@ -205,8 +214,6 @@ static enum status write_chunk(struct builder *b, const struct chunk *c,
     b->built.num_lines += c->num_lines;
     return shard_writer_add(&b->writer, c->ids.items + done, c->ids.count - done, err);
 }
-
-/* ---- the whole ---- */
 
 static enum status write_round(struct builder *b, const struct round *r,
                                struct error *err) {

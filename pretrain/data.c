@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* Each part needs the one before; what was opened is closed by data_close(). */
 static enum status open_parts(struct data *d, const struct corpus_source *source,
                               const struct tokenizer *tokenizer, enum packing_mode mode,
                               int64_t length, struct masking_rates rates,

@@ -1,4 +1,18 @@
-/* decoder - logits over the vocabulary, and their cross-entropy block by block. */
+/* decoder - logits over the vocabulary, and their cross-entropy block by block.
+ *
+ * For R rows x, with p = softmax(x E^T + bias) and y the one-hot labels:
+ *
+ *   loss  = sum over rows of log sum_v exp(logit_v) - logit_label
+ *   dlogits = p - y          (R, V), in the place of the logits
+ *   dx    = dlogits E        dE += dlogits^T x        dbias += column sums of dlogits
+ *
+ * V is 50,265 for RoBERTa, so (R, V) is the only array that leaves the cache. Two sweeps
+ * over blocks of 4096 words: the first makes logits and each row's running maximum and
+ * sum (loss_block_add), the second, once a row's log-sum is known, gradient and products.
+ * A block of 600 rows is 10 MB, gone through while it is in the last cache.
+ *
+ * Only masked rows come here: 614 of 4096 for 15 %, which saves 85 % of these products
+ * (963 against 144 GFLOP a step at base size, of about 2200 in all). */
 #include "pretrain/decoder.h"
 
 #include <assert.h>
@@ -10,7 +24,7 @@ enum { BLOCK = 4096, UNIT = 64 /* words of a block, and what they are a multiple
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Blocks of about equal size. */
+/* Blocks of about equal size: a last one of a few words would be a slow product. */
 static int64_t block_of(int64_t vocab_size) {
     const int64_t count = (vocab_size + BLOCK - 1) / BLOCK;
     const int64_t words = (vocab_size + count - 1) / count;
@@ -70,6 +84,9 @@ static void block_forward(struct decoder *d, struct tensor x, int64_t real,
                    device_threads(d->device));
 }
 
+/* Rows beyond `real` have no label: their gradient is cleared, so that the products may
+ * run over round sizes. `adds`: the word table's gradient of this step was begun by an
+ * earlier piece. */
 static void block_backward(struct decoder *d, struct tensor x, int64_t real,
                            const int32_t *labels, struct tensor dx, int64_t first,
                            bool adds) {

@@ -131,7 +131,8 @@ static void close_filler(struct filler *f) {
 
 /* ---- one text ---- */
 
-/* The best candidates of a row of probabilities, best first; of equals the lower id. */
+/* The best candidates of a row of probabilities, best first; of equals the lower id. An
+ * insertion into a sorted list of top_k: most words fail its first comparison. */
 static void choose(struct filler *f, const float *p, int64_t vocab_size) {
     int64_t count = 0;
     for (int64_t id = 0; id < vocab_size; id++) {

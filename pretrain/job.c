@@ -1,7 +1,18 @@
 /* job - one masked-LM pretraining: text in, a model directory out.
  *
  * Which sequence, mask and dropout a step sees is a function of (seed, step) alone, so a
- * resumed run needs nothing but the number of its step. */
+ * resumed run needs nothing but the number of its step.
+ *
+ * The order of the work is that of what it costs to be wrong: options, tokenizer and
+ * output folder are checked before text is read; text is tokenised (or found tokenised)
+ * before memory is taken; the plan and the memory are told before the first step.
+ *
+ *   trainer (encoder/trainer)   the loop: steps, schedule, clipping, log, save, resume
+ *   micro()                     one micro-batch: sequences, masks, loss, backward
+ *   evaluate()                  mean loss over all targets of the validation text
+ *
+ * The loss is the mean of -log p over masked tokens, in nats; perplexity is e^loss.
+ * Beside it stands the loss of guessing by frequency alone (unigram.h). */
 #include "pretrain/job.h"
 
 #include <inttypes.h>
@@ -272,6 +283,7 @@ static enum status open_corpora(struct job *j, struct error *err) {
                      j->valid.corpus.num_tokens);
 }
 
+/* max_steps from epochs, warm-up from its share, both rounded up; then says the plan. */
 static void set_steps(struct job *j) {
     const struct pretrain_options *o = j->o;
     const double epoch =
@@ -354,6 +366,7 @@ static enum status open_model(struct job *j, struct error *err) {
 
 /* ---- training and what it leaves ---- */
 
+/* config.json and the tokenizer: with the trainer's weights a whole model directory. */
 static enum status write_model_files(void *self, const char *directory,
                                      struct error *err) {
     const struct job *j = self;

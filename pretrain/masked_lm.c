@@ -37,6 +37,7 @@ void masked_lm_close(struct masked_lm *m) {
     *m = (struct masked_lm){0};
 }
 
+/* Checked once, before any id is used as an index of the word table. */
 enum status masked_lm_check_tokenizer(const struct config *config,
                                       const struct tokenizer *t, const char *directory,
                                       struct error *err) {

@@ -2,7 +2,17 @@
  *
  * Three kinds of draws, told apart by an index of the address: how many targets (one a
  * sequence), whether a token is one (one a token), what stands in its place (two a
- * token). The address never holds a place in memory or in a batch. */
+ * token). The address never holds a place in memory or in a batch.
+ *
+ * Which tokens: BERT (arXiv:1810.04805, section 3.1) takes 15 % of the tokens and of
+ * those 80, 10 and 10 % for <mask>, a random token and the token itself. Drawn anew every
+ * epoch, as RoBERTa does (arXiv:1907.11692, section 4.1, dynamic masking), which costs
+ * nothing here, as a mask is a function and not data.
+ *
+ * The number is fixed first, then the set: a coin for each token would have a binomial
+ * number of targets, which is noise in the loss and needs room for the worst case.
+ * Rounding is at random, so that the mean is exact for short sequences too: of 10 tokens
+ * 1 or 2, each half of the time. */
 #include "pretrain/masking.h"
 
 #include <assert.h>
@@ -42,6 +52,7 @@ void masking_close(struct masking *m) {
     *m = (struct masking){0};
 }
 
+/* floor(share + u) with u < 1 is never more than ceil(share). */
 int64_t masking_limit(const struct masking *m, int64_t length) {
     const int64_t most = (int64_t)ceil(m->rates.mlm_probability * (double)length);
     return most < length ? most : length;
@@ -53,7 +64,8 @@ static uint32_t draw(struct rng stream, uint64_t sequence, enum role role, int64
     return b.word[at % 4];
 }
 
-/* What the model sees where `id` must be guessed. */
+/* What the model sees where `id` must be guessed. Random tokens are any ordinary token,
+ * `id` itself too, as in BERT. */
 static int32_t replacement(const struct masking *m, struct rng stream, uint64_t sequence,
                            int64_t at, int32_t id) {
     const struct masking_rates *r = &m->rates;

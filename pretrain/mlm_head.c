@@ -59,6 +59,7 @@ enum status mlm_head_declare(struct mlm_head **out, const struct config *config,
     return device_check(device, err);
 }
 
+/* How many rows' logits fit MLM_HEAD_LOGIT_BYTES, in steps of 16: 656 of RoBERTa's. */
 void mlm_head_layout(struct mlm_head *h, struct arena *arena, int64_t max_rows,
                      bool train) {
     const enum dtype dtype = device_dtype(h->device);

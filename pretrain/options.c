@@ -1,7 +1,15 @@
 /* options - the rows of `normglue pretrain`.
  *
  * The arrangement's switches are rows made from encoder/config's own table, so that a
- * switch added there is an option here. */
+ * switch added there is an option here.
+ *
+ *   size           numbers of layers, heads, channels (encoder/config.c)
+ *   arch           switches of the arrangement, by its name
+ *   --<switch>     one of them otherwise
+ *   --model DIR    all of it from a config.json: none of the above may be given
+ *
+ * options_checksum covers what decides the weights; where files are, how often they are
+ * saved and on how many threads does not. */
 #include "pretrain/options.h"
 
 #include <float.h>

@@ -3,7 +3,20 @@
  * Sentence modes read the row once, from </s> to </s>. A </s> right after another one is
  * a blank line: it is no sentence, it marks the end of a document. Only the place where
  * each sequence begins is kept; reading one out repeats the same rules from there, so
- * packer and reader must agree: copy_window() is the mirror image of pack_window(). */
+ * packer and reader must agree: copy_window() is the mirror image of pack_window().
+ *
+ * Two passes instead of one list of sequences: the first counts (num_sequences decides
+ * how long an epoch is), the second, packing_read, is asked for one sequence at a time in
+ * a shuffled order. 8 bytes a sequence are 160 MB for 20 million sequences; the tokens
+ * stay in the mapped shards.
+ *
+ * The state of the first pass is the open sequence's fill, whether a document ended
+ * before the sentence at hand, and where that sentence began:
+ *
+ *   fits, same document    joins
+ *   fits, next document    joins after one more </s>; doc-sentences: begins a sequence
+ *   does not fit           begins a sequence; longer than one, it is broken over several
+ */
 #include "pretrain/packing.h"
 
 #include <assert.h>
@@ -150,6 +163,8 @@ struct copy {
     bool at_sentence, broken; /* a sentence begins here; a document ended before it */
 };
 
+/* A </s> where a sentence should begin is a blank line: it is written only if a sentence
+ * follows within the sequence, as the packer counted it. */
 static void copy_window(const struct packing *p, struct copy *c, const int32_t *ids,
                         uint64_t count) {
     const int32_t eos = p->corpus->eos;

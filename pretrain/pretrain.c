@@ -1,5 +1,8 @@
 /* pretrain - the command `normglue pretrain`: options in, a plan on stderr, one line of
- * results on stdout. */
+ * results on stdout.
+ *
+ * --help lists sizes and arrangements from their tables, with the paper of each; nothing
+ * of it is written twice. */
 #include "pretrain/pretrain.h"
 
 #include <math.h>

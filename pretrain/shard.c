@@ -2,7 +2,15 @@
  *
  * The header is written twice: as zeros first, to hold its place, and at the end with the
  * counts and the checksum. Until then the file has a temporary name, so no reader ever
- * sees a shard without its counts. */
+ * sees a shard without its counts.
+ *
+ * Reading trusts nothing: magic, version, width, the size that the counts promise and the
+ * document index are checked at opening, ids when they are read. The CRC is not: to
+ * compute it would read the whole file before the first step. It names the contents for
+ * whoever compares (corpus_checksum).
+ *
+ * u16 where the vocabulary allows it halves the file and what the page cache holds of it:
+ * 2 bytes a token, 20 GB for 10^10 tokens. */
 #include "pretrain/shard.h"
 
 #include <assert.h>
@@ -154,6 +162,7 @@ enum status shard_writer_document(struct shard_writer *w, struct error *err) {
     return OK;
 }
 
+/* Writes bytes that the checksum covers: all but the header. */
 static enum status put(struct shard_writer *w, const void *bytes, size_t length,
                        struct error *err) {
     w->crc = file_crc32c(w->crc, bytes, length);

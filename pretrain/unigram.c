@@ -1,7 +1,11 @@
 /* unigram - what guessing by frequency alone would score.
  *
  * The best a model can do that ignores the context. Small models sit on this plateau
- * first; a validation loss beside it shows whether they have left. */
+ * first; a validation loss beside it shows whether they have left.
+ *
+ * Counts are smoothed by one, so that a token that training text lacks has a finite loss.
+ * The targets are those of validation, masks included: the two losses are then of the
+ * same tokens and can be compared to the digit. */
 #include "pretrain/unigram.h"
 
 #include <math.h>
