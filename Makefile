@@ -5,8 +5,9 @@
 #   make test       build and run every test; ends with "N passed, N failed"
 #   make san        the same under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make test-golden GOLDEN=DIR   compare with outputs of reference encoders in DIR
-#   make bench      benchmarks; make bench-NAME runs tests/bench_NAME.c only,
-#                   bench-tokenizer beside peers in PYTHON (tests/bench_tokenizer.py)
+#   make bench      training beside PyTorch, oneDNN's products and the processor: a table
+#                   of goals (PYTHON with torch; BENCH="--help" for choices)
+#   make bench-tokenizer          the tokenizer beside peers in PYTHON
 #   make coverage   line and branch coverage of the tests
 #   make style      format, sizes of functions and files, direction of includes
 #   make docs       write the options of every command and the file map
@@ -59,7 +60,9 @@ OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o)
 PROGRAMS := $(wildcard tests/test_*.c tests/bench_*.c)
 HELPERS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(PROGRAMS),$(wildcard tests/*.c)))
 TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
-BENCHES := $(patsubst tests/bench_%.c,bench-%,$(wildcard tests/bench_*.c))
+STEPPERS := $(BUILD)/tests/bench_step $(BUILD)/tests/bench_products
+BENCHES := $(patsubst tests/bench_%.c,bench-%,$(filter-out $(STEPPERS:$(BUILD)/%=%.c), \
+  $(wildcard tests/bench_*.c)))
 PYTHON ?= python3
 
 .PHONY: all help demo test san test-golden bench $(BENCHES) coverage style docs clean
@@ -112,7 +115,8 @@ san:
 test-golden: $(BUILD)/tests/test_golden
 	@$< "$(or $(GOLDEN),$(error usage: make test-golden GOLDEN=DIR))"
 
-bench: $(BENCHES)
+bench: $(STEPPERS) normglue
+	@$(PYTHON) tests/bench/goals.py --build $(BUILD) $(BENCH)
 
 # A bench that has peers runs beside them where there is Python.
 $(BENCHES): bench-%: $(BUILD)/tests/bench_% normglue
