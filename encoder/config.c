@@ -145,6 +145,9 @@ static enum status check_sites(const struct arrangement *a, struct error *err) {
         return error_set(err, ERR_USAGE,
                          "dual_stream %g needs post_norm=1 and final_norm=1",
                          a->dual_stream);
+    if (a->dual_out != 1 && !(a->dual_stream > 0))
+        return error_set(err, ERR_USAGE, "dual_out %g needs dual_stream above 0",
+                         a->dual_out);
     if (!a->norm_aux->forward_row || a->norm_aux->implies_channel)
         return error_set(err, ERR_USAGE,
                          "norm_aux=%s: this norm stands at the pre, post and final sites "
@@ -249,6 +252,28 @@ enum status config_check(struct config *c, struct error *err) {
                        : computes(c, "preln") ? "roberta-prelayernorm"
                                               : "normglue";
     snprintf(c->model_type, sizeof c->model_type, "%s", type);
+    return OK;
+}
+
+enum status config_describe(const struct config *c, struct buffer *out,
+                            struct error *err) {
+    const bool is_preln = !strcmp(c->model_type, "roberta-prelayernorm");
+    const char *name = *c->arch ? c->arch : is_preln ? "preln" : "postln";
+    struct config preset = *c;
+    struct error unknown;
+    char text[FIELD_TEXT];
+    TRY(buffer_print(out, err, "%s", name));
+    if (config_set_arch(&preset, name, &unknown) != OK ||
+        config_check(&preset, &unknown) != OK)
+        return OK;
+    for (const struct field *f = config_fields; f->name; f++) {
+        if (!f->is_switch || field_equal(f, c, &preset))
+            continue;
+        const char *value = field_format(f, c, text);
+        const int quoted = *value == '"';
+        TRY(buffer_print(out, err, " %s=%.*s", f->name, (int)strlen(value) - 2 * quoted,
+                         value + quoted));
+    }
     return OK;
 }
 

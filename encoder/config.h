@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buffer.h"
 #include "base/error.h"
 #include "base/notice.h"
 
@@ -180,6 +181,11 @@ enum status config_set_switch(struct config *c, const char *key, const char *val
  * Sets model_type from the switches (roberta, roberta-prelayernorm or normglue), and
  * resolves stream_center=auto and what norm_stat leaves out. */
 enum status config_check(struct config *c, struct error *err) MUST_CHECK;
+
+/* Adds the preset's name and the switches that differ from it: "preln embed_norm=0". Of a
+ * name that is no preset the name alone. `c` has been checked. */
+enum status config_describe(const struct config *c, struct buffer *out,
+                            struct error *err) MUST_CHECK;
 
 /* <directory>/config.json. Errors are ERR_INPUT with the key's name. */
 enum status config_read(struct config *c, const char *directory,

@@ -337,6 +337,22 @@ static struct limits limits_of(const struct job *j) {
     return train.output_rows > valid.output_rows ? train : valid;
 }
 
+static enum status tell_model(const struct job *j, struct error *err) {
+    const struct config *c = &j->config;
+    struct buffer arch = {0};
+    const enum status status = config_describe(c, &arch, err);
+    if (status == OK)
+        notice(j->notices,
+               "model: %s, %" PRId64 " layers, hidden %" PRId64 ", %" PRId64
+               " heads, feed-forward %" PRId64 ", vocabulary %" PRId64 ": %" PRId64
+               " parameters",
+               arch.data, c->num_hidden_layers, c->hidden_size, c->num_attention_heads,
+               c->intermediate_size, c->vocab_size,
+               parameters_number(&j->model.parameters));
+    buffer_free(&arch);
+    return status;
+}
+
 static enum status open_model(struct job *j, struct error *err) {
     const struct config *c = &j->config;
     TRY(masked_lm_open(&j->model, c, j->device, true, err));
@@ -345,13 +361,7 @@ static enum status open_model(struct job *j, struct error *err) {
     TRY(arena_open(&j->arena, bytes, err));
     layout(j, limits_of(j));
     notice(j->notices, "device: %s", device_description(j->device));
-    notice(j->notices,
-           "model: %s, %" PRId64 " layers, hidden %" PRId64 ", %" PRId64
-           " heads, feed-forward %" PRId64 ", vocabulary %" PRId64 ": %" PRId64
-           " parameters",
-           *c->arch ? c->arch : c->model_type, c->num_hidden_layers, c->hidden_size,
-           c->num_attention_heads, c->intermediate_size, c->vocab_size,
-           parameters_number(&j->model.parameters));
+    TRY(tell_model(j, err));
     const double weights = (double)j->model.parameters.arena.used;
     const double activations = (double)(bytes + device_bytes(j->device));
     notice(j->notices,

@@ -1,6 +1,7 @@
 /* test_config - config.json, switches and named arrangements. */
 #include "encoder/config.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -165,12 +166,44 @@ static void the_center_of_the_stream_follows_dropout(void **state) {
     assert_int_equal(config_centered_stream(&c), 768);
 }
 
+static void a_description_names_what_differs_from_the_preset(void **state) {
+    (void)state;
+    static const struct {
+        const char *arch, *key, *value, *text;
+    } rows[] = {
+        {"postln", NULL, NULL, "postln"},
+        {"postln", "head-scale", "post_proj", "postln head_scale=post_proj"},
+        {"deepnorm", "resid_alpha", "auto", "deepnorm"},
+        {"deepnorm", "resid_alpha", "1.5", "deepnorm resid_alpha=1.5"},
+        {"preln", "norm", "rms", "preln norm=rms"},
+        {"un", "norm_stat", "warmup=9", "un norm_stat={\"momentum*\"warmup\": 9.0,*}"},
+        {"prerms", "stream_center", "auto", "prerms"},
+        {"mine", "embed_norm", "0", "mine"},
+        {"", "embed_norm", "0", "postln embed_norm=0"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct config c;
+        struct buffer text = {0};
+        config_default(&c);
+        if (config_set_arch(&c, rows[i].arch, &err) != OK)
+            strcpy(c.arch, rows[i].arch);
+        if (rows[i].key)
+            SUPPORT_OK(config_set_switch(&c, rows[i].key, rows[i].value, &err), err);
+        SUPPORT_OK(config_check(&c, &err), err);
+        SUPPORT_OK(config_describe(&c, &text, &err), err);
+        if (fnmatch(rows[i].text, text.data, 0))
+            assert_string_equal(text.data, rows[i].text);
+        buffer_free(&text);
+    }
+}
+
 static void switches_that_exclude_each_other_are_refused(void **state) {
     (void)state;
     static const struct {
         const char *key, *value, *sentence;
     } rows[] = {
         {"post_norm", "0", "pre_norm and post_norm are both 0*"},
+        {"dual_out", "0.5", "dual_out 0.5 needs dual_stream above 0"},
         {"dual_stream", "1", "dual_stream 1 needs post_norm=1 and final_norm=1"},
         {"norm_aux", "bn", "norm_aux=bn: this norm stands at the pre, post and final *"},
         {"norm_aux", "crms", "norm_aux=crms: this norm stands at *"},
@@ -369,6 +402,7 @@ int main(void) {
         cmocka_unit_test(wrong_names_and_values_are_explained),
         cmocka_unit_test(the_center_of_the_stream_follows_dropout),
         cmocka_unit_test(a_list_sets_what_it_names),
+        cmocka_unit_test(a_description_names_what_differs_from_the_preset),
         cmocka_unit_test(switches_that_exclude_each_other_are_refused),
         cmocka_unit_test(a_published_config_is_read),
         cmocka_unit_test(absent_keys_have_the_defaults_of_transformers),
