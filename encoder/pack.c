@@ -7,6 +7,7 @@
 #include "encoder/bf16.h"
 #include "encoder/rows.h"
 #include "encoder/small_product.h"
+#include "encoder/turn.h"
 
 enum { COLUMNS = 64, WORDS = 16, BLOCK = COLUMNS * WORDS /* words */ };
 
@@ -124,13 +125,24 @@ static void turn_tile(uint32_t *to, int64_t ld, struct tensor y, int64_t i, int6
     small_product_turn(to + i / 2, ld, pairs, COLUMNS, (count + 1) / 2, columns);
 }
 
+/* A whole strip in one go, where it has only whole tiles. */
+static bool turn_strip(uint32_t *to, int64_t ld, struct tensor y, int64_t column,
+                       int64_t columns) {
+    return y.dtype == DTYPE_BF16 && y.rows % TURN_TILE == 0 && columns % TURN_TILE == 0 &&
+           turn_bf16((uint16_t *)to, 2 * ld, element(y, 0, column), y.columns, y.rows,
+                     columns);
+}
+
 void pack_columns(void *to, struct tensor y, int64_t first, int64_t m, int threads) {
     const int64_t ld = small_product_words(y.dtype, pack_even(y.rows));
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t j = 0; j < m; j += COLUMNS)
-        for (int64_t i = 0; i < y.rows; i += TILE)
-            turn_tile((uint32_t *)to + j * ld, ld, y, i, least(TILE, y.rows - i),
-                      first + j, least(COLUMNS, m - j));
+    for (int64_t j = 0; j < m; j += COLUMNS) {
+        uint32_t *strip = (uint32_t *)to + j * ld;
+        const int64_t columns = least(COLUMNS, m - j);
+        if (!turn_strip(strip, ld, y, first + j, columns))
+            for (int64_t i = 0; i < y.rows; i += TILE)
+                turn_tile(strip, ld, y, i, least(TILE, y.rows - i), first + j, columns);
+    }
     if (y.dtype == DTYPE_F32 && y.rows % 2)
         for (int64_t j = 0; j < m; j++)
             ((float *)to)[j * ld + y.rows] = 0;

@@ -83,7 +83,7 @@ static void check_activations(enum dtype dtype, int64_t k, int64_t n) {
 
 static void activations_are_operands_of_either_side(void **state) {
     (void)state;
-    static const int64_t sizes[] = {1, 2, 15, 33, 64, 65, 130};
+    static const int64_t sizes[] = {1, 2, 15, 33, 64, 65, 96, 130};
     enum { COUNT = sizeof sizes / sizeof *sizes };
     for (int k = 0; k < COUNT; k++)
         for (int n = 0; n < COUNT; n++) {
