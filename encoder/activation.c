@@ -1,4 +1,8 @@
-/* activation - GELU and tanh over whole tensors. */
+/* activation - GELU and tanh over whole tensors.
+ *
+ * GELU needs Phi(x) and its slope exp(-x^2 / 2) too: both come from one function
+ * (vector_normal_cdf), so that backward's slope costs one multiplication more. The exact
+ * form, not the tanh form: it is what "gelu" means in RoBERTa's config.json. */
 #include "encoder/activation.h"
 
 #include <math.h>

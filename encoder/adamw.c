@@ -1,4 +1,10 @@
-/* adamw - gradient norm and update, over the blocks that hold all parameters. */
+/* adamw - gradient norm and update, over the blocks that hold all parameters.
+ *
+ * One pass reads weight, gradient and two moments and writes three of them: 28 bytes a
+ * parameter, which is all that it costs; the arithmetic hides behind the memory. So the
+ * mean over targets and the clipping come as one factor into this pass instead of a pass
+ * of their own. The blocks are cut into 256 parts whatever the threads are, for the same
+ * bits; weights are f32 also where products are bf16. */
 #include "encoder/adamw.h"
 
 #include <math.h>
@@ -16,6 +22,7 @@ HOT static double sum_of_squares(const float *g, size_t count) {
     return sum;
 }
 
+/* Squares of 10^8 gradients span more than f32 can add up: double, and parts. */
 double adamw_gradient_norm(const struct parameters *p, double scale, int threads) {
     double parts[PARTS], sum = 0;
     parameters_settle_all(p);

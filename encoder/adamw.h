@@ -2,8 +2,10 @@
  * parameters.
  *
  *   g = scale * gradient;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
- *   w -= lr (m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps) + (decay ? weight_decay w :
- * 0)) */
+ *   w -= lr (m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps) + weight_decay w)
+ *
+ * The last term only where the parameter's row says `decay`: matrices and tables, not
+ * biases, gains or scales. */
 #ifndef ENCODER_ADAMW_H
 #define ENCODER_ADAMW_H
 

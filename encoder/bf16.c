@@ -1,4 +1,7 @@
-/* bf16 - conversion of rows, by the processor's own instructions where it has them. */
+/* bf16 - conversion of rows, by the processor's own instructions where it has them.
+ *
+ * One instruction rounds 16 or 32 floats where the processor has AVX512-BF16; the plain
+ * loops give the same bits but for denormals, which the instruction takes for 0. */
 #include "encoder/bf16.h"
 
 #include "encoder/vector.h"

@@ -1,4 +1,8 @@
-/* channels - a line of its own for each channel, over all rows. */
+/* channels - a line of its own for each channel, over all rows.
+ *
+ * Every forward of such a norm is a line a channel, y = a x + b; every backward one of
+ * two variables, dx = a dy + b x + c. What differs between them is how a, b and c are
+ * found. */
 #include "encoder/channels.h"
 
 #include "encoder/rows.h"

@@ -3,8 +3,8 @@
  *
  * A save, in order:
  *   1. .tmp-checkpoint-<step>.<pid>/ is built: the model's files, model.safetensors,
- *      optimizer.safetensors, trainer_state.json; room is reserved before data is
- * written, every file is synced and renamed into place by base/file
+ *      optimizer.safetensors, trainer_state.json; base/file reserves room, writes, syncs
+ *      and renames each file
  *   2. checkpoint.json with sizes and checksums, the last file
  *   3. the folder is renamed to checkpoint-<step>, its parent synced
  *   4. everything is read back and compared

@@ -1,7 +1,12 @@
 /* checkpoint_folders - the checkpoint-<step> folders of an output directory.
  *
  * Nothing here opens a file of a checkpoint but through the manifest. Names are matched
- * to the last character: "checkpoint-007" or "checkpoint-7-old" are somebody else's. */
+ * to the last character: "checkpoint-007" or "checkpoint-7-old" are somebody else's.
+ *
+ * Renaming a folder is the one thing that a file system does at once. So a checkpoint
+ * comes into being by it and goes by it: first to a temporary name, which counts as
+ * nothing, then its files. Temporary folders carry the process that made them; they are
+ * removed by whoever comes next, unless that process is alive. */
 #include "encoder/checkpoint_folders.h"
 
 #include <dirent.h>

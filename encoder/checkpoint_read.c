@@ -3,7 +3,12 @@
  * The file must fit the model: a tensor that is silently left out, or silently new, gives
  * a model that runs and is wrong. Three parts may come and go, because tasks differ in
  * them: lm_head, pooler and classifier. A head is taken whole or starts new whole; a
- * classifier of another number of labels is new also where its first layer would fit. */
+ * classifier of another number of labels is new also where its first layer would fit.
+ *
+ * Matching first, filling after: nothing is written before every tensor of the file and
+ * every row of the model has its partner, so that the error can list all that does not
+ * fit. What transformers writes twice (a tied decoder) may stand if it is equal to the
+ * bit. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +81,7 @@ static const struct weight *find_row(const struct matching *m,
                : weights_find(m->weights, "lm_head.decoder.bias");
 }
 
+/* For each row of the model: what is it called in the file, has it the shape? */
 static enum status match_rows(struct matching *m) {
     for (int i = 0; i < m->parameters->count; i++) {
         const struct parameter *row = m->parameters->rows[i];
@@ -126,6 +132,7 @@ static enum status match_extra(struct matching *m, const struct weight *extra) {
     return OK;
 }
 
+/* For each tensor of the file that no row took: may it be there? */
 static enum status match_extras(struct matching *m) {
     for (int i = 0; i < m->weights->count; i++)
         if (!m->used[i])

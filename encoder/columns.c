@@ -1,4 +1,9 @@
-/* columns - sums down the rows of a tensor. */
+/* columns - sums down the rows of a tensor.
+ *
+ * Why own loops: sums down the columns are what libraries do worst. oneDNN 2.6 takes 60
+ * to 72 ms for (4096, 3072) floats, this about 1 ms. A thread takes 64 columns, four
+ * cache lines, and goes down all rows with the sums in registers; reading a row 256 bytes
+ * at a time is enough for memory to stream. */
 #include "encoder/columns.h"
 
 #include "encoder/bf16.h"

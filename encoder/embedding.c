@@ -1,4 +1,9 @@
-/* embedding - token ids to hidden states, and the scattered gradient back. */
+/* embedding - token ids to hidden states, and the scattered gradient back.
+ *
+ * Forward is one pass over rows: three rows of tables added, norm, dropout, centring.
+ * Backward scatters: a word may stand at many places, so threads own columns, not tokens,
+ * and no two of them add to the same number. The token types' row, the same for all, gets
+ * the sum of all rows. */
 #include "encoder/embedding.h"
 
 #include <assert.h>

@@ -5,10 +5,10 @@
  * Inside, N is rounded up to few sizes so that oneDNN primitives are reused; the extra
  * rows are zero in every gradient.
  *
- *   encoder_declare    names the parameters                    (once)
- *   encoder_layout     takes saved arrays from an arena        (twice: measure, then hand
- * out) encoder_forward    hidden states of the rows that the head reads encoder_backward
- * their gradient back to every parameter, added to what is there
+ *   encoder_declare    names the parameters, once
+ *   encoder_layout     takes saved arrays from an arena; twice: to measure, to hand out
+ *   encoder_forward    hidden states of the rows that the head reads
+ *   encoder_backward   their gradient to every parameter, added to what is there
  *
  * Nothing is allocated between layout and the end of a run. */
 #ifndef ENCODER_ENCODER_H

@@ -134,6 +134,8 @@ static enum status parse_norm(const struct field *f, struct config *c, const cha
                      text);
 }
 
+/* A word is resolved at once to the number for this depth: a checkpoint says what was
+ * used, not how it was called. */
 static enum status parse_number(const struct field *f, struct config *c, const char *text,
                                 struct error *err) {
     if (word_index(f->words, text) >= 0)

@@ -1,5 +1,12 @@
 /* fold - a model without the multiplications that inference can do without, computing the
- * same. */
+ * same.
+ *
+ *   W (s x + t) + b  =  (W diag(s)) x + (b + W t)
+ *
+ * All folding is this identity: s and t of a norm's gain and bias, or of the line that a
+ * norm with running statistics is outside training, go into the matrices that read it.
+ * What reads the stream itself (a skip) cannot take a factor, which is why post norms
+ * stay. */
 #include "encoder/fold.h"
 
 #include <math.h>

@@ -1,4 +1,8 @@
-/* head_scale - one learned scalar a head. */
+/* head_scale - one learned scalar a head.
+ *
+ * NormFormer, arXiv:2110.09456, section 2: HeadScaleMHA. The paper scales heads before
+ * the output projection, fairseq's published code the slices of what comes out of it; the
+ * two differ, and both are here (head_scale = pre_proj, post_proj). */
 #include "encoder/head_scale.h"
 
 #include "encoder/vector.h"

@@ -1,4 +1,7 @@
-/* linear - y = x W^T + b. */
+/* linear - y = x W^T + b.
+ *
+ * In bf16 and f32 alike the weight is f32; the product converts it on the way (onednn.h).
+ */
 #include "encoder/linear.h"
 
 #include "encoder/columns.h"

@@ -1,4 +1,12 @@
-/* loss - cross-entropy and squared error, summed. */
+/* loss - cross-entropy and squared error, summed.
+ *
+ *   -log softmax(x)[label] = log sum exp(x - max) - (x[label] - max)
+ *
+ * The maximum is taken out first, so that nothing overflows. Where a row comes in blocks
+ * its maximum may rise: the sum so far is then scaled by exp(old - new), the running
+ * softmax of Milakov and Gimelshein (arXiv:1805.02867). Rows' losses are doubles, added
+ * part by part in order: a sum of 10^4 of them in f32 would lose the digits that runs are
+ * compared by. */
 #include "encoder/loss.h"
 
 #include <math.h>

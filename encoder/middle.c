@@ -1,4 +1,9 @@
-/* middle - GELU or head scales, and a norm, in one pass over rows. */
+/* middle - GELU or head scales, and a norm, in one pass over rows.
+ *
+ * Backward of c = N(gelu(x)) with x alone kept: gelu and its slope once more, the norm's
+ * backward, times the slope; and c again for the weight gradient of the matrix behind, in
+ * the row that is in the cache anyway. Keeping c too would cost F floats a token and
+ * layer. */
 #include "encoder/middle.h"
 
 #include "encoder/activation.h"

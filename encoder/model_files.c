@@ -1,4 +1,7 @@
-/* model_files - what a model directory consists of, and copies of it. */
+/* model_files - what a model directory consists of, and copies of it.
+ *
+ * A model that is converted or folded keeps its tokenizer: the files are copied byte for
+ * byte. */
 #include "encoder/model_files.h"
 
 #include <stddef.h>

@@ -39,6 +39,7 @@ const char *const modelling_auto_map =
     "NormGlueForSequenceClassification\"\n"
     "  }";
 
+/* transformers has classes of its own for two model types; all others need ours. */
 bool modelling_is_needed(const struct config *c) {
     return !strcmp(c->model_type, "normglue");
 }

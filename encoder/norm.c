@@ -1,4 +1,10 @@
-/* norm - the table of kinds, and the loops over rows that all of them share. */
+/* norm - the table of kinds, and the loops over rows that all of them share.
+ *
+ * A site is declared with its width, laid out for the most rows, and then runs one of two
+ * ways: kinds that treat a row alone are called row by row, a contiguous part of the rows
+ * a thread, with conversion to floats and back around them; kinds with statistics over a
+ * batch get the whole tensor. Everything that names a kind in words (options,
+ * config.json, --help, the error for a wrong name) walks NORM_KINDS. */
 #include "encoder/norm.h"
 
 #include <assert.h>
@@ -44,6 +50,7 @@ static const struct norm_default *find_default(const struct norm_kind *kind, int
     return NULL;
 }
 
+/* Defaults that depend on the rest of the configuration. */
 static double resolved(double value, const struct config *c) {
     if (value == NORM_DEFAULT_HEADS)
         return (double)c->num_attention_heads;

@@ -1,4 +1,9 @@
-/* norm_batch - what the norms with statistics over a batch share. */
+/* norm_batch - what the norms with statistics over a batch share.
+ *
+ * A batch here is what one forward sees: with accumulation the statistics are a
+ * micro-batch's. Sums go down the columns over the real rows only, in f32 blocks of 256
+ * rows (columns.h); a variance is taken about the mean in a second pass, as E x^2 -
+ * mean^2 loses its digits. */
 #include "encoder/norm_batch.h"
 
 #include <string.h>

@@ -2,7 +2,12 @@
  *
  * x has d - 1 channels; the last would be minus their sum s.
  *   r = ((sum x^2 + s^2) / d + eps)^-1/2;  xh = x r;  y = gain xh + bias
- *   dx = r (q - (sum(q xh) / d) (xh + sum xh)),  q = gain dy */
+ *   dx = r (q - (sum(q xh) / d) (xh + sum xh)),  q = gain dy
+ *
+ * arXiv:2305.14858: if all that writes to the stream has mean zero, the last channel
+ * follows from the others and need be neither stored nor multiplied. The matrices that
+ * read and write the stream lose a row or a column (encoder/rewrite); their function
+ * stays the same. */
 #include "encoder/norm.h"
 #include "encoder/vector.h"
 

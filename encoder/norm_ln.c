@@ -2,7 +2,11 @@
  *
  *   mean = mean x;  rstd = (mean (x - mean)^2 + eps)^-1/2;  xh = (x - mean) rstd
  *   y = gain xh + bias
- *   dx = rstd (q - mean q - xh mean(q xh)),  q = gain dy */
+ *   dx = rstd (q - mean q - xh mean(q xh)),  q = gain dy
+ *
+ * Forward keeps mean and rstd, two floats a row; xh is made again from x. Backward is two
+ * passes over the row: sums of q and of q (x - mean), with the row's share of the
+ * gradients of gain and bias taken along, then dx. */
 #include "encoder/norm.h"
 #include "encoder/vector.h"
 

@@ -1,7 +1,11 @@
 /* norm_rms - RMSNorm.
  *
  *   rstd = (mean x^2 + eps)^-1/2;  xh = x rstd;  y = gain xh + bias
- *   dx = rstd (q - xh mean(q xh)),  q = gain dy */
+ *   dx = rstd (q - xh mean(q xh)),  q = gain dy
+ *
+ * LayerNorm without its centring: two sums less a row, and the same function on a stream
+ * whose rows have mean zero (Pre-RMSNorm, arXiv:2305.14858). One float a row is kept; xh
+ * is made again from x. */
 #include "encoder/norm.h"
 #include "encoder/vector.h"
 

@@ -1,5 +1,17 @@
 /* onednn - the device: products by shape, copies of weights, the guard against short
- * teams. */
+ * teams.
+ *
+ * Products are cached by shape because making one is dear (0.2 to 1 ms) and finding it is
+ * not (a hash and eight comparisons). Row counts are rounded to few numbers, so that the
+ * cache holds all of a training after its first steps. Shapes are fixed when a primitive
+ * is made: sizes left open until it runs cost 30 % in bf16.
+ *
+ * Operands are copied into blocks where that pays. For weights the copy is made just
+ * before the product, from f32 masters: in bf16 it is the conversion that is needed
+ * anyway. For weight gradients, dW = dy^T x sums over rows, so dy's columns are turned
+ * into rows and x put into blocks. Together with the passes of that time this took a step
+ * of 4 layers of base size with 1,024 tokens from 778 to 683 ms in f32 and from 530 to
+ * 361 ms in bf16 (one thread). */
 #include "encoder/onednn.h"
 
 #include <assert.h>
@@ -261,6 +273,8 @@ static bool product_is_whole(struct device *d, float *x, float *w, float *y) {
     return true;
 }
 
+/* The guard: one product on NaN, compared element by element. A fault seen here would
+ * else show as a model that learns nothing. */
 static enum status probe(struct device *d, struct error *err) {
     const size_t elements =
         PROBE_M * PROBE_K + PROBE_N * PROBE_K + (size_t)PROBE_M * PROBE_N;

@@ -1,4 +1,11 @@
-/* pack - weights in the blocks of products, converted on the way. */
+/* pack - weights in the blocks of products, converted on the way.
+ *
+ *   B (k, n) in f32        block 0: k 0-15, n 0-63   block 1: k 16-31, n 0-63 ...
+ *   a block                64 words of k = 0, 64 of k = 1 ... (4 KiB)
+ *   in bf16                a word is (k, k + 1): 32 of k a block
+ *
+ * A thread makes whole blocks. What costs is reading weights from memory, so each row is
+ * read in stretches of 2 KiB, long enough to stream, and rearranged from the cache. */
 #include "encoder/pack.h"
 
 #include <stdbool.h>

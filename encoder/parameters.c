@@ -1,4 +1,19 @@
-/* parameters - the registry of what is trained. */
+/* parameters - the registry of what is trained.
+ *
+ *   value      | query | key | value |..| bias |..| ... | buffers |
+ *   gradient   | the same places                        |
+ *   exp_avg    | the same places                        |
+ *   exp_avg_sq | the same places                        |
+ *
+ * Four blocks with the same offsets: the optimizer and the norm of the gradient go over
+ * blocks, whatever the rows are; the checkpoint and the initialiser over rows. A row
+ * begins at a cache line, unless it adjoins the one before.
+ *
+ * Stale gradients: a product can write its result or add to it. Clearing 500 MB before
+ * every step, only to add to zeros, is memory traffic for nothing; so rows whose gradient
+ * is a product are left as they are after an update and called stale. The first product
+ * of a step writes (parameters_adds), anybody else who wants to read or add clears first
+ * (parameters_settle). */
 #include "encoder/parameters.h"
 
 #include <assert.h>

@@ -54,6 +54,7 @@ static float element(const struct rule *rule, size_t i) {
     return block[i % 4];
 }
 
+/* Four values a draw, so that a row's values do not depend on who else drew. */
 static void fill(struct parameter *row, const struct rule *rule) {
     for (size_t i = 0; i < row->count; i += 4) {
         float block[4];

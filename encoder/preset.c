@@ -1,6 +1,9 @@
 /* preset - the named arrangements: bundles of switches over Post-LN.
  *
- * To add one, add a row. Options, --help and the tests walk this table. */
+ * To add one, add a row. Options, --help and the tests walk this table.
+ *
+ * A row is (name, switches, paper, summary). Switches are option text, so that what a
+ * name means can be read, and set one by one on the command line for the same model. */
 #include "encoder/config.h"
 
 /* fairseq's --encoder-normalize-before and roberta-prelayernorm both keep the norm after

@@ -1,4 +1,9 @@
-/* residual - the end of a sublayer in one pass over rows, and the way back. */
+/* residual - the end of a sublayer in one pass over rows, and the way back.
+ *
+ * A row of a thread goes through all steps while it is in the first cache: loaded once as
+ * floats, whatever the tensors hold, stored once. Backward's sums over rows (of gains,
+ * biases, head scales) are kept a part of the rows each and added part by part in order
+ * (team.h), so that they have the same bits for any number of threads. */
 #include "encoder/residual.h"
 
 #include "encoder/head_scale.h"

@@ -1,5 +1,10 @@
 /* rewrite - a model directory in memory, to be changed into another that computes the
- * same. */
+ * same.
+ *
+ * Linear layers and norms are addressed the way that the identities speak of them: a site
+ * is a norm with the layers that read it, a writer is a matrix whose output goes into the
+ * stream. The changes below are exact in real numbers; they are computed in double and
+ * rounded once. */
 #include "encoder/rewrite.h"
 
 #include <stdarg.h>
@@ -142,6 +147,7 @@ static enum status find_heads(const struct rewrite *r, struct rewrite_site *site
     return OK;
 }
 
+/* The layers that read the norm of a layer's attention or feed-forward. */
 static enum status find_layer(const struct rewrite *r, int layer, bool is_attention,
                               struct rewrite_site *site, struct error *err) {
     static const char *const parts[] = {"query", "key", "value"};

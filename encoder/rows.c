@@ -1,4 +1,7 @@
-/* rows - choosing, spreading, copying and converting rows of tensors. */
+/* rows - choosing, spreading, copying and converting rows of tensors.
+ *
+ * gather and scatter lead from all rows to those that a head reads, and back (encoder.c).
+ */
 #include "encoder/rows.h"
 
 #include <assert.h>

@@ -6,15 +6,16 @@
  * reference does.
  *
  * Known ways in which readers of this format broke, and what stands against each:
- *   a product of dimensions that wraps, to 0 or to a small number    checked
- * multiplication dimensions as floating point                                     digits
- * only end before begin, negative offsets                               compared before
- * use 8 + length wrapping                                              length <= size - 8
- *   an unknown type whose size check is skipped                      an error
- *   a name twice, spelled with and without escapes                   compared unescaped
- *   a hundred thousand tiny entries, deep nesting                    nodes and depth
- * bounded The caller's memory is bounded by the header's length plus one item for each
- * tensor. */
+ *
+ *   a product of dimensions that wraps, to 0 or a small number     checked product
+ *   dimensions that go through floating point                      digits, 63 bits
+ *   only the end of a tensor checked; end before begin             both, before use
+ *   8 + length wrapping                                            length <= size - 8
+ *   an unknown type whose size check is skipped                    an error
+ *   a name twice, spelled with and without escapes                 compared unescaped
+ *   a hundred thousand tiny entries, deep nesting                  nodes, depth bounded
+ *
+ * The caller's memory is bounded by the header's length plus one item for each tensor. */
 #include "encoder/safetensors_header.h"
 
 #include <stdbool.h>

@@ -1,4 +1,7 @@
-/* schedule - the learning rate of a step. */
+/* schedule - the learning rate of a step.
+ *
+ * Names are transformers'. A course is a share of the peak after the warm-up; one row a
+ * name, of which options, --help and the error for a wrong name are made too. */
 #include "encoder/schedule.h"
 
 #include <assert.h>

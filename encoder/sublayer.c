@@ -1,4 +1,21 @@
-/* sublayer - forward and backward of the one residual block. */
+/* sublayer - forward and backward of the one residual block.
+ *
+ * One function each way for all arrangements, instead of one a paper: a switch is a NULL
+ * or a false that most lines pass over. The passes over rows are three, each reading and
+ * writing its tensors once, whatever is switched on:
+ *
+ *   norm              at the input (norm.h)
+ *   middle            between the two matrices: GELU, head scales, a norm (middle.h)
+ *   residual          after the second: scales, norm, dropout, sum, norm (residual.h)
+ *
+ * Kept for backward, a token and layer: query, key and value (3 D), the context (D), a
+ * log-sum-exp a head, fc1's output (F), and of each norm its input with two floats. Not
+ * kept: norms' outputs, GELU's, dropout's masks, P. They are made again from what is
+ * kept, into the workspace, just before backward reads them: one more pass over a row
+ * against D floats a token and layer.
+ *
+ * Backward takes the steps in the opposite order. dv becomes the skip's gradient and dz
+ * the branch's; du, the gradient of what the branch read, gets the skip's share last. */
 #include "encoder/sublayer.h"
 
 #include <stdio.h>

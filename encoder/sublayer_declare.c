@@ -1,4 +1,11 @@
-/* sublayer_declare - parameters and memory of the one residual block. */
+/* sublayer_declare - parameters and memory of the one residual block.
+ *
+ * Names and their order are those of Hugging Face's RoBERTa, with names of its kind for
+ * what RoBERTa has not; the order is also that of the parameters in memory. query, key
+ * and value lie one after the other (`adjoins`), so that they are one matrix (3 D, D) for
+ * the product and three tensors in a file.
+ *
+ * Layout decides what is kept and where it stands; nothing below allocates. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,7 @@
-/* team - the scratch of row passes: a part's sums, a thread's rows. */
+/* team - the scratch of row passes: a part's sums, a thread's rows.
+ *
+ * Sums and rooms are taken while layers are declared, for the widest pass; parts are a
+ * cache line apart at least, so that two threads never write to one. */
 #include "encoder/team.h"
 
 #include <assert.h>

@@ -23,6 +23,7 @@ static inline const char *dtype_name(enum dtype dtype) {
     return dtype == DTYPE_F32 ? "f32" : "bf16";
 }
 
+/* A matrix from the arena; no data while the arena only measures. */
 static inline struct tensor tensor_take(struct arena *arena, enum dtype dtype,
                                         int64_t rows, int64_t columns) {
     return (struct tensor){

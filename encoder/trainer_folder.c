@@ -1,11 +1,15 @@
 /* trainer_folder - the output folder: may a run use it, and where does it begin.
  *
- * Rules, from the strictest: a file is no folder; an empty or absent folder is always
- * fine;
- * --overwrite takes any folder, but removes only an older run's checkpoints and model;
- * --resume auto takes a folder with checkpoints, or one with nothing but what a run
- * leaves that was killed before its first checkpoint; --resume DIR a folder that DIR lies
- * in. */
+ * Rules, from the strictest:
+ *   a file               is no folder
+ *   an empty folder      or none: always fine
+ *   --overwrite          takes any, but removes only an older run's checkpoints and model
+ *   --resume auto        takes one with checkpoints, or with nothing but what a run
+ * leaves that was killed before its first
+ *   --resume DIR         the folder that DIR lies in
+ *
+ * Without any of them a folder that holds something is refused: the commonest way to lose
+ * a training is to start another in its place. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -88,6 +88,7 @@ enum status trainer_log_evaluation(struct run *r, bool is_best, struct error *er
     return runlog_line(r->metrics, err, "\"step\": %lld%s", (long long)r->step, members);
 }
 
+/* The bar shows the loss since the last line of the log, or of the run just after one. */
 void trainer_show_progress(struct run *r) {
     char detail[96];
     snprintf(detail, sizeof detail, "loss %.4f, %.0f tokens/s",

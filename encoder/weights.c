@@ -29,6 +29,7 @@ static bool ends_with(const char *text, const char *end) {
     return length >= end_length && !strcmp(text + length - end_length, end);
 }
 
+/* gamma and beta are TensorFlow's names, which old files have. */
 static void set_name(struct weight *w, const char *full) {
     const char *name = weights_short_name(full);
     int length = (int)strlen(name);
@@ -143,6 +144,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const struct weight *)a)->name, ((const struct weight *)b)->name);
 }
 
+/* Longer names are nobody's we know; a buffer of fixed size then holds any. */
 static enum status check_name(const struct safetensors *file, const char *name,
                               struct error *err) {
     if (strlen(name) < sizeof((struct weight *)0)->name - 8)
