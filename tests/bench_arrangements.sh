@@ -10,7 +10,7 @@
 # absolute values of the last matrix of the feed-forward, means over the second half of
 # the run. STEPS (4000), ARCHS, SEEDS (0), JOBS (1: runs at a time) and NORMGLUE can be
 # set. Runs that OUTPUT holds already are not made again. On one thread in f32 a run of
-# 4000 steps takes a minute. Times a step are bench_encoder's matter.
+# 4000 steps takes a minute. Times a step are those of make bench.
 
 set -e
 [ $# -ge 3 ] || { sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2; }

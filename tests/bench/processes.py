@@ -28,6 +28,11 @@ def machine_seconds():
     return (sum(ticks[:3]) + sum(ticks[5:])) / TICK
 
 
+def available_gigabytes():
+    with open("/proc/meminfo") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("MemAvailable")) / 1024 ** 2
+
+
 def wait_until_quiet(most=60):
     end = time.monotonic() + most
     while time.monotonic() < end:
@@ -43,6 +48,7 @@ class Process:
         self.child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                       env=dict(os.environ, **(environment or {})))
         self.about = self.read()
+        self.counts = {}  # work: how often a repetition runs it
 
     def read(self):
         line = self.child.stdout.readline()
@@ -65,18 +71,22 @@ class Process:
             return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024
 
     def warm_up(self, work):
-        """Runs the work twice and finds how often a repetition must run it."""
-        self.ask("step 1 " + work)
+        """Seconds of a step once it has run before; how often a repetition runs it follows."""
         seconds = self.ask("step 1 " + work)["step"]
-        return max(1, round(LEAST_SECONDS / seconds))
+        if seconds < 10:
+            seconds = self.ask("step 1 " + work)["step"]
+        self.counts[work] = max(1, round(LEAST_SECONDS / seconds))
+        return seconds
 
-    def repetition(self, work, count):
+    def repetition(self, work):
         """Answer of a repetition during which the machine was quiet."""
+        if work not in self.counts:
+            self.warm_up(work)
         for _ in range(TRIES):
             wait_until_quiet()
             others = machine_seconds() - self.cpu_seconds()
             begin = time.monotonic()
-            answer = self.ask("step %d %s" % (count, work))
+            answer = self.ask("step %d %s" % (self.counts[work], work))
             taken = time.monotonic() - begin
             others = machine_seconds() - self.cpu_seconds() - others
             if others < 0.03 * CPUS * taken + 0.03:

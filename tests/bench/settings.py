@@ -13,11 +13,18 @@ import platform
 import subprocess
 import sys
 
-# Keys of a work that only one side reads.
-PEER_KEYS = ("model", "pad", "attention", "compile")
-OUR_KEYS = ("arch",)
+# Keys of a work that only the bench reads, with those that only one side reads.
+BENCH_KEYS = ("gigabytes", "apart")
+PEER_KEYS = BENCH_KEYS + ("model", "pad", "attention", "compile")
+OUR_KEYS = BENCH_KEYS + ("arch",)
 
 Peer = collections.namedtuple("Peer", "python environment transformers settings")
+
+
+def words(work, left_out):
+    """"key=value" a key of the work, as both sides read it."""
+    return ["%s=%s" % (key, value) for key, value in work.items() if key not in left_out]
+
 
 ASK = """
 import importlib.util as i, json, torch
