@@ -1,4 +1,12 @@
-/* arena - one block of memory, laid out twice: first measured, then handed out. */
+/* arena - one block of memory, laid out twice: first measured, then handed out.
+ *
+ * Memory comes from mmap and not from malloc: it is zero, it begins at a page, it goes
+ * back as a whole, and huge pages can be asked for before it is touched. Touching it at
+ * once takes the page faults out of the first step and makes "out of memory" an answer at
+ * the start, as far as the system tells.
+ *
+ * While measuring, sizes that overflow stick at SIZE_MAX, so that layout code needs no
+ * check of its own: arena_open() refuses. */
 #include "base/arena.h"
 
 #include <assert.h>

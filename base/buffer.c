@@ -36,6 +36,7 @@ enum status buffer_add(struct buffer *b, const void *bytes, size_t length,
     return OK;
 }
 
+/* Formats twice: to learn the length, and into the room that was made for it. */
 enum status buffer_print(struct buffer *b, struct error *err, const char *format, ...) {
     va_list args, again;
     va_start(args, format);

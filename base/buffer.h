@@ -14,14 +14,15 @@ struct buffer {
     size_t length, capacity;
 };
 
+/* Room for `more` bytes and the NUL behind what is there; then data + length may be
+ * written and length raised. */
 enum status buffer_reserve(struct buffer *b, size_t more, struct error *err) MUST_CHECK;
 enum status buffer_add(struct buffer *b, const void *bytes, size_t length,
                        struct error *err) MUST_CHECK;
 enum status buffer_print(struct buffer *b, struct error *err, const char *format, ...)
     PRINTF_LIKE(3, 4) MUST_CHECK;
 /* Adds `text` as a JSON string with its quotes: raw UTF-8, escapes only for ", \ and
- * controls
- * (\b \f \n \r \t, others \u00xx), as Hugging Face's tokenizers writes it. */
+ * controls (\b \f \n \r \t, others \u00xx), as Hugging Face's tokenizers writes it. */
 enum status buffer_add_json_string(struct buffer *b, const char *text, size_t length,
                                    struct error *err) MUST_CHECK;
 void buffer_clear(struct buffer *b); /* empties, keeps the memory */

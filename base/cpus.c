@@ -1,4 +1,10 @@
-/* cpus - affinity mask, core topology and cgroup quota. */
+/* cpus - affinity mask, core topology and cgroup quota.
+ *
+ * Threads beyond the cores cost time: two hyper-threads of a core share its multipliers,
+ * so a product gains nothing from both. And threads beyond a container's quota are
+ * stopped for the rest of each period, all of them, where OpenMP's barriers then spin.
+ * Hence cores of the affinity mask, at most what the quota pays for: cpu.max (cgroup v2)
+ * or cpu.cfs_quota_us (v1). */
 #include "base/cpus.h"
 
 #include <sched.h>

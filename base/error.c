@@ -1,4 +1,7 @@
-/* error - what went wrong, as a value: a status code and one sentence. */
+/* error - what went wrong, as a value: a status code and one sentence.
+ *
+ * No allocation, so that "out of memory" can be said. A struct error is 1 KiB on the
+ * stack of whoever asks; a longer sentence is cut, never an error of its own. */
 #include "base/error.h"
 
 #include <errno.h>

@@ -1,5 +1,10 @@
 /* file - mapping, whole reads, checksums, folders. The stream readers and writers are
- * file_reader.c and file_writer.c. */
+ * file_reader.c and file_writer.c.
+ *
+ * What makes a path safe to open: a FIFO, socket or device where a file is expected is
+ * refused before anything is read, so that nothing blocks. Folders are removed through
+ * descriptors, one level inside the other and never through a link (openat with
+ * O_NOFOLLOW): a name that is exchanged meanwhile cannot lead outside. */
 #include "base/file.h"
 
 #include <dirent.h>
@@ -109,6 +114,7 @@ bool file_is_directory(const char *path) {
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+/* Somebody else may make it at the same moment: that it is there is what counts. */
 static enum status make_one(const char *path, struct error *err) {
     if (mkdir(path, 0777) == 0 || (errno == EEXIST && file_is_directory(path)))
         return OK;

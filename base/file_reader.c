@@ -2,7 +2,13 @@
  * follow each other) or stdin.
  *
  * Two buffers: `raw` as it is on disk, `text` unpacked. A plain file needs only `text`.
- */
+ *
+ *   file --read--> raw --inflate--> text --memchr--> line
+ *   file --read--> raw = text                              plain: the buffers swap
+ *
+ * zlib's inflate and not its gzread, which says neither where a fault is nor that
+ * something else follows the last member. A line is copied once, into a buffer that grows
+ * to the longest; everything before it is in fixed buffers of 128 KiB. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -3,7 +3,16 @@
  * The bytes go to ".<name>.<pid>.tmp" in the same folder, because rename(2) replaces a
  * name atomically only within a file system. The order matters: data reaches the disk
  * (fsync of the file) before the name points to it (rename), and the name before we
- * report success (fsync of the folder). */
+ * report success (fsync of the folder).
+ *
+ *   crash before the rename    the old file, or none; file_remove_stale() takes the
+ *                              temporary one away later
+ *   crash after it             the new file, whole
+ *   full disk                  told by writer_reserve() before the work, or by a write;
+ *                              the old file is untouched
+ *
+ * A temporary file names its process, so that nobody removes what another one is writing.
+ */
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* interrupt - signals as flags. */
+/* interrupt - signals as flags.
+ *
+ * sig_atomic_t is all that a handler may write. SA_RESTART lets system calls go on, so
+ * that no read or write elsewhere has to expect EINTR because of these signals. */
 #include "base/interrupt.h"
 
 #include <signal.h>

@@ -1,4 +1,9 @@
-/* json_file - JSON documents on jansson, read strictly. */
+/* json_file - JSON documents on jansson, read strictly.
+ *
+ * jansson parses; this file says what it does not: depth is bounded before it recurses, a
+ * key that stands twice is an error, numbers are checked against bounds where they are
+ * read, and every sentence names the path and the key. A getter with a fallback is one
+ * line at the caller, so that no field is read without its bounds. */
 #include "base/json_file.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
-/* memory - what the process holds. */
+/* memory - what the process holds.
+ *
+ * The peak and not the present size: what a job needs is what it had at most. */
 #include "base/memory.h"
 
 #include <sys/resource.h>

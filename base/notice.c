@@ -1,4 +1,6 @@
-/* notice - one line handed to whoever listens. */
+/* notice - one line handed to whoever listens.
+ *
+ * Sinks are values, not a global hook: a test listens by passing its own. */
 #include "base/notice.h"
 
 #include <stdarg.h>

@@ -2,7 +2,15 @@
  *
  * The order of options_parse is that of precedence: defaults of all rows, config files
  * wherever they stand among the words, then the words from left to right, then the check
- * that required rows were given. */
+ * that required rows were given.
+ *
+ * Options are matched exactly, as prefixes would change their meaning when a row is
+ * added. What a word means never depends on the words behind it, but for lists, which end
+ * at the next option or at "--". Texts stay where they are (argv, the table, a copy of
+ * the config file), so that values are pointers and nothing but lists is freed.
+ *
+ * options_run() is the whole life of a command: parse, help or work, finish. Only here
+ * and in notices is anything printed for an error, once. */
 #include "base/options.h"
 
 #include <stdio.h>
@@ -89,6 +97,7 @@ void options_free(const struct command *command, void *values) {
 /* -- the command line -----------------------------------------------------------------
  */
 
+/* "-" is stdin and "-1" a number: neither is an option. */
 static bool is_option(const char *word) {
     const bool is_number = word[0] == '-' && strchr(".0123456789", word[1]) && word[1];
     return word[0] == '-' && word[1] && !is_number;

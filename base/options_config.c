@@ -1,4 +1,8 @@
-/* options_config - options from a file: `key = value` lines or a JSON object. */
+/* options_config - options from a file: `key = value` lines or a JSON object.
+ *
+ * The same rows, the same parsers and the same sentences as on the command line, with
+ * path and line in front. JSON is recognised by its '{', so that run_config.json of an
+ * earlier run is a config file as it stands. */
 #include "base/options_config.h"
 
 #include <stdio.h>

@@ -1,4 +1,8 @@
-/* options_help - the table of options as --help and as Markdown. */
+/* options_help - the table of options as --help and as Markdown.
+ *
+ * A row's line is put together from what the row knows anyway: name, kind, words, bounds,
+ * default, required. So no help text states a bound that the parser does not check. The
+ * manual (make docs) is the same walk with other brackets. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,14 @@
 /* options_value - one row of an options table and its field.
  *
  * The field is at `offset` in the caller's struct and has the type that the row's kind
- * says (base/options.h); this file is the only one that casts to it. */
+ * says (base/options.h); this file is the only one that casts to it.
+ *
+ * Numbers are read as people write them: 1e6 and 10_000 are integers as they are whole;
+ * infinity and blanks are no numbers. Bounds are the row's and are part of the sentence
+ * when they are broken.
+ *
+ * "Did you mean" is edit distance with swaps, at most a quarter of the letters and one,
+ * or the beginning of a name. */
 #include "base/options_value.h"
 
 #include <errno.h>

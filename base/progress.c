@@ -1,4 +1,8 @@
-/* progress - a bar with rate and time left on a terminal, plain lines otherwise. */
+/* progress - a bar with rate and time left on a terminal, plain lines otherwise.
+ *
+ * Everything that is drawn is computed from two moments and two counts: the rate is that
+ * of all of this run, so that the time left does not jump with every pause. A line
+ * replaces the bar where stderr is no terminal: logs get one line in ten seconds. */
 #include "base/progress.h"
 
 #include <stdio.h>
@@ -73,7 +77,7 @@ static const char *clock_time(char text[16], double seconds) {
     return text;
 }
 
-/* "  42 % |########          |"; nothing when the total is unknown. */
+/* " 42% [#####.......]"; nothing when the total is unknown. */
 static void draw_share(const struct progress *p, uint64_t done, char text[64]) {
     enum { CELLS = 12 };
     text[0] = '\0';

@@ -1,5 +1,14 @@
 /* rng - Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy
- * as 1, 2, 3"), one draw or many at a time. */
+ * as 1, 2, 3"), one draw or many at a time.
+ *
+ * A counter-based generator is a keyed mixing of the counter: 10 rounds of two 32 x 32
+ * bit products whose halves are swapped and XORed with a key that steps by a constant. It
+ * passes the BigCrush tests (the paper) and, unlike a generator with a state, needs no
+ * order of draws: that is what makes dropout repeatable in backward, masks independent of
+ * the batch size, and runs resumable without a saved state.
+ *
+ * Speed matters for dropout only, which draws 16 bits an activation: 8 or 32 blocks at
+ * once, 1 to 6 words a nanosecond. */
 #include "base/rng.h"
 
 #include <math.h>

@@ -1,4 +1,8 @@
-/* runlog - metrics.jsonl: one JSON object a line, append-only. */
+/* runlog - metrics.jsonl: one JSON object a line, append-only.
+ *
+ * O_APPEND and one write a line: lines of a killed process are whole but for the last.
+ * Cutting back to a recorded length is what makes an interrupted log equal to one that
+ * was not. */
 #include "base/runlog.h"
 
 #include <errno.h>

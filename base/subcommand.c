@@ -1,4 +1,7 @@
-/* subcommand - a command whose first word says what it does. */
+/* subcommand - a command whose first word says what it does.
+ *
+ * Words are matched whole: no unique prefix stands for a name, as it would not be unique
+ * after the next subcommand. */
 #include "base/subcommand.h"
 
 #include <stdbool.h>

@@ -1,4 +1,7 @@
-/* terminal - what stands behind a file descriptor. */
+/* terminal - what stands behind a file descriptor.
+ *
+ * $COLUMNS is believed first, so that help can be told how wide to be when it is piped.
+ */
 #include "base/terminal.h"
 
 #include <stdlib.h>

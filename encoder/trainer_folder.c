@@ -4,8 +4,8 @@
  *   a file               is no folder
  *   an empty folder      or none: always fine
  *   --overwrite          takes any, but removes only an older run's checkpoints and model
- *   --resume auto        takes one with checkpoints, or with nothing but what a run
- * leaves that was killed before its first
+ *   --resume auto        takes one with checkpoints, or with nothing but what a run that
+ *                        was killed before its first leaves
  *   --resume DIR         the folder that DIR lies in
  *
  * Without any of them a folder that holds something is refused: the commonest way to lose
