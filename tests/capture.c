@@ -1,4 +1,7 @@
-/* capture - standard streams into files of the test's folder and back. */
+/* capture - standard streams into files of the test's folder and back.
+ *
+ * Descriptors are exchanged below stdio, with stdout flushed on either side, so that what
+ * a command writes through any of both ends up in the file, in order. */
 #include "tests/capture.h"
 
 #include <fcntl.h>

@@ -1,4 +1,7 @@
-/* capture - runs a command in this process with its standard streams redirected. */
+/* capture - runs a command in this process with its standard streams redirected.
+ *
+ * Commands print and return an exit code like programs; in the test's own process they
+ * run in milliseconds, under the sanitizers, and with memory that can be looked at. */
 #ifndef TESTS_CAPTURE_H
 #define TESTS_CAPTURE_H
 

@@ -1,5 +1,13 @@
 /* fake_job - a training that takes microseconds: a few parameters drawn to fixed targets
- * by noisy gradients, which are functions of the step alone. */
+ * by noisy gradients, which are functions of the step alone.
+ *
+ * The trainer's rules (what is saved when, what a resume restores, when a run stops) do
+ * not depend on the model: here a step costs microseconds, so that a test can kill and
+ * resume a whole training at every step.
+ *
+ *   loss of a micro-batch   targets (|w - t|^2) / 2, summed over all values
+ *   gradient                targets (w - t + noise), noise by (step, micro-batch, value)
+ */
 #ifndef TESTS_FAKE_JOB_H
 #define TESTS_FAKE_JOB_H
 

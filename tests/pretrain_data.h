@@ -1,4 +1,7 @@
-/* pretrain_data - corpora and tokenizer for the tests of pretrain/. */
+/* pretrain_data - corpora and tokenizer for the tests of pretrain/.
+ *
+ * The tokenizer is a trained one of 2,000 tokens; the texts are made from a seed, so that
+ * no test depends on a file but it. */
 #ifndef TESTS_PRETRAIN_DATA_H
 #define TESTS_PRETRAIN_DATA_H
 

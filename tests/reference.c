@@ -1,4 +1,12 @@
-/* reference - the encoder in double precision and plain loops. */
+/* reference - the encoder in double precision and plain loops.
+ *
+ * Written from the formulas in encoder/sublayer.h, not from the code: every row is
+ * computed, nothing is fused, picked or kept, the sums are in double. It shares with the
+ * encoder what names things (configuration, parameters, draws of dropout), so that the
+ * two compute the same function of the same numbers and can be compared to rounding.
+ *
+ * With `single` or `bf16` it rounds where a plain encoder of that precision would: by how
+ * much it then differs from itself is how much any encoder may. */
 
 #include <assert.h>
 #include <math.h>

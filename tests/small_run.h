@@ -1,4 +1,6 @@
-/* small_run - `normglue pretrain` of a model of 16 channels, as often as a test likes. */
+/* small_run - `normglue pretrain` of a model of 16 channels, as often as a test likes.
+ *
+ * What is learnt is nothing, but all that a real run goes through is gone through. */
 #ifndef TESTS_SMALL_RUN_H
 #define TESTS_SMALL_RUN_H
 

@@ -1,4 +1,7 @@
-/* support - what several tests need. */
+/* support - what several tests need.
+ *
+ * Errors are compared as whole sentences, because the sentence is what a user gets; "*"
+ * stands for what differs from machine to machine (fnmatch). */
 #include "tests/support.h"
 
 #include <fnmatch.h>

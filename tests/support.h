@@ -1,5 +1,9 @@
 /* support - what several tests need: cmocka with its includes, a folder to write in,
- * files in it, and errors compared as whole sentences. */
+ * files in it, and errors compared as whole sentences.
+ *
+ * Tests run with the repository's root as working directory, read tests/data and write
+ * below support_folder() only. A path that is asked for again and again may be reused:
+ * take support_new_path() for one that must be new. */
 #ifndef TESTS_SUPPORT_H
 #define TESTS_SUPPORT_H
 

@@ -1,4 +1,6 @@
-/* tiny_model - a byte-level tokenizer without merges and a random model for tests. */
+/* tiny_model - a byte-level tokenizer without merges and a random model for tests.
+ *
+ * Every byte is a token, so that any text can be encoded and ids can be told at sight. */
 #ifndef TESTS_TINY_MODEL_H
 #define TESTS_TINY_MODEL_H
 

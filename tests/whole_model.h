@@ -1,5 +1,8 @@
 /* whole_model - a small encoder with both heads: random values into a directory, or a
- * directory's, and what it computes outside training. */
+ * directory's, and what it computes outside training.
+ *
+ * For changes that must not change what is computed (conversion, folding, other forms of
+ * a checkpoint): write one model, change it, run both, compare all logits. */
 #ifndef TESTS_WHOLE_MODEL_H
 #define TESTS_WHOLE_MODEL_H
 
