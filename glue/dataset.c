@@ -108,6 +108,8 @@ static const struct task *owner_of_header(const struct task *task,
     return NULL;
 }
 
+/* A label is one of the row's words or, without words, a score; nothing else is guessed.
+ */
 static enum status parse_label(const struct reading *r, const char *field, int64_t line,
                                float *label, struct error *err) {
     char *end;
@@ -206,6 +208,7 @@ static enum status by_position(struct reading *r, const struct tsv_row *first,
     return is_row ? add_row(r, first, err) : OK;
 }
 
+/* The decisions of the table above, in its order. */
 static enum status read_header(struct reading *r, const struct tsv_row *header,
                                const struct notices *notices, struct error *err) {
     const struct columns official = official_columns(r->row, r->split);

@@ -82,6 +82,7 @@ static enum status write_padded(struct buffer *out, const char *text, int width,
                         right ? 0 : space, "");
 }
 
+/* No blanks at the end of a line: tables are pasted and compared. */
 static enum status end_line(struct buffer *out, struct error *err) {
     while (out->length > 0 && out->data[out->length - 1] == ' ')
         out->length--;

@@ -97,6 +97,7 @@ static bool next_word(const char **list, char *word, size_t size) {
     return length > 0;
 }
 
+/* A task named twice is planned once. */
 static enum status add_task(struct plan *p, const char *name, struct error *err) {
     const struct task *task = task_find(glue_tasks, name, err);
     if (!task)
@@ -195,6 +196,7 @@ static enum status make_settings(struct plan *p, struct error *err) {
     return OK;
 }
 
+/* A setting as text for a sentence; absent and null are "unset", as options are. */
 static void dump(const json_t *value, char *text, size_t size) {
     char *json = json_is_null(value) || !value
                      ? NULL
@@ -239,6 +241,7 @@ static enum status check_done(const struct plan *p, const struct task *task, int
     return status;
 }
 
+/* Every finished run of the plan is compared now, not when its turn comes after hours. */
 static enum status check_plan(const struct plan *p, struct error *err) {
     bool is_done;
     const struct finetune_options *o = &p->options->finetune;
@@ -310,6 +313,7 @@ static enum status try_one(struct plan *p, const struct task *task, int64_t seed
     return OK;
 }
 
+/* Tasks outermost: a task has all its seeds before the next begins. */
 static enum status run_all(struct plan *p, struct error *err) {
     for (int t = 0; t < p->num_tasks; t++)
         for (int s = 0; s < p->num_seeds; s++)

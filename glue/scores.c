@@ -107,6 +107,7 @@ static enum status read_score(const json_t *object, const char *path,
                              &score->one_class_predicted, err);
 }
 
+/* Names are for showing: one that is too long is cut. */
 static enum status copy_string(const json_t *object, const char *path, const char *key,
                                char *out, size_t size, struct error *err) {
     const char *text;
@@ -246,6 +247,8 @@ static enum status set_names(struct scores *s, const char *folder, struct error 
     return OK;
 }
 
+/* All tasks of the table are looked for; what else is in the folder is nobody's business.
+ */
 static enum status collect(struct scores *s, const char *folder, struct error *err) {
     TRY(set_names(s, folder, err));
     if (!file_is_directory(s->path))

@@ -7,16 +7,11 @@
  * A row is a metric of a split of a task that at least one model has run; a model has two
  * columns. What a reader could take for more than it is gets a mark and a note: limited
  * runs, files with fewer rows than the official ones, runs that predicted one class,
- * averages over a part of their tasks.
- *
- * A line is a metric of a split, a pair of columns a model: its median over seeds with
- * the range, and how many seeds. What makes a figure less than it seems is marked where
- * it stands and explained below the table, only if it occurs: fewer rows than the
- * official file (in the rows' column), limited runs (*), a run that predicts one class
- * (!).
+ * averages over a part of their tasks. A note stands below the table only if its mark
+ * occurs in it.
  *
  * Models stand side by side in the order given; a task that a model has no run of is a
- * dash, an average over fewer tasks says how many. */
+ * dash. The majority baseline is the data's, not a model's, and stands once. */
 #include "glue/table.h"
 
 #include <math.h>
@@ -125,6 +120,8 @@ static struct summary majority_of(const struct view *v, const struct task *task,
     return s;
 }
 
+/* What is the same for the metrics of a split, or for the splits of a task, stands once.
+ */
 static enum status add_metric(struct view *v, struct grid *g, const struct task *task,
                               int split, int metric, struct error *err) {
     char rows[VALUE_BYTES], train[VALUE_BYTES], majority[VALUE_BYTES];
@@ -209,6 +206,7 @@ static const char *shown_name(const struct view *v, int model) {
     return v->models[model].name;
 }
 
+/* The grid has 32 bits for right-aligned columns; models beyond are left-aligned. */
 static enum status fill(struct view *v, struct grid *g, struct error *err) {
     static const char *const headings[FIXED_COLUMNS] = {"task", "split",      "metric",
                                                         "rows", "train rows", "majority"};

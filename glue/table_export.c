@@ -43,6 +43,7 @@ static enum status tsv_metric(const struct scores *s, const struct task *task, i
         (long long)tasks_split(task, "train")->rows, table_is_limited(run));
 }
 
+/* As wide as a metric's line, so that every line has the same columns. */
 static enum status tsv_average(const struct scores *s, const struct average *a,
                                struct buffer *out, struct error *err) {
     const struct average_value model = statistics_average(s, a, OF_MODEL);

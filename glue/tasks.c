@@ -4,6 +4,9 @@
  * rows; Wang et al. 2019 (GLUE, arXiv:1804.07461) for metrics; fairseq's
  * examples/roberta/config/finetuning for rates and batches. CoLA's train and dev files
  * have no header: their columns are named here so that every row is written alike.
+ *
+ * Where a row says why a metric or a split is what it is, that is from the GLUE paper,
+ * section 3, and its table 1.
  */
 #include "glue/tasks.h"
 
@@ -33,6 +36,8 @@ static const char *const two_way_reversed[] = {"not_entailment", "entailment"};
 #define PAIR_TEST "index\tsentence1\tsentence2"
 #define QNLI_TEST "index\tquestion\tsentence"
 
+/* Is the sentence grammatical English? (Warstadt et al. 2018, arXiv:1805.12471). 70 %
+ * are: accuracy would reward saying yes, Matthews' correlation does not. */
 static const struct glue_row cola = {
     .folder = "CoLA",
     .text_a = "sentence",
@@ -44,6 +49,8 @@ static const struct glue_row cola = {
                {"dev", "source\tlabel\tmark\tsentence", true, 1043},
                {"test", "index\tsentence", false, 1063}},
 };
+/* Is the sentence of a film review positive? (Socher et al. 2013). Training rows are
+ * phrases of the sentences' parse trees as well, which makes them many and short. */
 static const struct glue_row sst2 = {
     .folder = "SST-2",
     .text_a = "sentence",
@@ -55,6 +62,8 @@ static const struct glue_row sst2 = {
                {"dev", "sentence\tlabel", false, 872},
                {"test", "index\tsentence", false, 1821}},
 };
+/* Do two sentences from news say the same? (Dolan and Brockett 2005). Two thirds do, so
+ * F1 of the paraphrases stands beside accuracy. */
 static const struct glue_row mrpc = {
     .folder = "MRPC",
     .text_a = "#1 String",
@@ -67,6 +76,9 @@ static const struct glue_row mrpc = {
                {"dev", MRPC_TRAIN, false, 408},
                {"test", "index\t#1 ID\t#2 ID\t#1 String\t#2 String", false, 1725}},
 };
+/* How alike are two sentences, from 0 to 5? (Cer et al. 2017, arXiv:1708.00055). The only
+ * regression: scored by how well predictions follow the labels, not by how far off they
+ * are. */
 static const struct glue_row stsb = {
     .folder = "STS-B",
     .text_a = "sentence1",
@@ -78,6 +90,8 @@ static const struct glue_row stsb = {
                {"dev", STSB_TEST "\tscore", false, 1500},
                {"test", STSB_TEST, false, 1379}},
 };
+/* Are two questions from Quora the same? 63 % are not; F1 is that of the duplicates. The
+ * published rows are not all whole: skip_malformed. */
 static const struct glue_row qqp = {
     .folder = "QQP",
     .text_a = "question1",
@@ -91,6 +105,9 @@ static const struct glue_row qqp = {
                {"dev", QQP_TRAIN, false, 40430},
                {"test", "id\tquestion1\tquestion2", false, 390965}},
 };
+/* Does the premise entail the hypothesis, contradict it, or neither? (Williams et al.
+ * 2018, arXiv:1704.05426). Two dev sets: from the genres of training, and from others;
+ * the best model is chosen by the first. */
 static const struct glue_row mnli = {
     .folder = "MNLI",
     .text_a = "sentence1",
@@ -105,6 +122,8 @@ static const struct glue_row mnli = {
                {"test_matched", MNLI_TEXTS, false, 9796},
                {"test_mismatched", MNLI_TEXTS, false, 9847}},
 };
+/* Does the sentence hold the answer to the question? SQuAD (Rajpurkar et al. 2016,
+ * arXiv:1606.05250) made into pairs; half of them do. */
 static const struct glue_row qnli = {
     .folder = "QNLI",
     .text_a = "question",
@@ -117,6 +136,9 @@ static const struct glue_row qnli = {
                {"dev", QNLI_TEST "\tlabel", false, 5463},
                {"test", QNLI_TEST, false, 5463}},
 };
+/* Entailment once more, from four small challenges (RTE1, 2, 3, 5); "neutral" and
+ * "contradiction" are one class there. So few rows that seeds differ by several points.
+ */
 static const struct glue_row rte = {
     .folder = "RTE",
     .text_a = "sentence1",
@@ -129,6 +151,9 @@ static const struct glue_row rte = {
                {"dev", PAIR_TEST "\tlabel", false, 277},
                {"test", PAIR_TEST, false, 3000}},
 };
+/* Whom does the pronoun mean? (Levesque et al. 2011), as pairs. Dev rows share sentences
+ * with training rows but with the other label, so that what learns the rows by heart is
+ * below chance: the majority's 56 % is a good score. */
 static const struct glue_row wnli = {
     .folder = "WNLI",
     .text_a = "sentence1",
