@@ -107,6 +107,7 @@ static enum status open_model(struct job *j, struct device *device, struct error
     return OK;
 }
 
+/* The majority is that of the training rows, scored on each dev split before any step. */
 static enum status read_data(struct job *j, struct error *err) {
     const struct finetune_options *o = &j->options;
     TRY(split_read(&j->train, j->task, o->data, "train", o->max_train_samples,
@@ -322,6 +323,7 @@ static void describe(const struct job *j) {
            (double)bytes / 1e6);
 }
 
+/* Scores of the best step, which is the model that was left in the folder. */
 static void take_results(const struct job *j, const struct trainer_result *trained,
                          struct finetune_result *result) {
     const struct config *config = &j->classifier.config;

@@ -15,6 +15,7 @@
 
 #include "finetune/evaluate.h"
 
+/* Tokens, labels as classes, and the same labels as outputs of the head. */
 static enum status take_rows(struct split *s, const struct classifier *c,
                              const struct examples *e, int64_t max_seq_length,
                              struct error *err) {
