@@ -157,6 +157,7 @@ static enum status read_block(struct decoder *d, unsigned char *block, size_t si
     return OK;
 }
 
+/* A file that ends inside an id is refused; the blocks before are written by then. */
 static enum status decode_binary(struct decoder *d, size_t width, unsigned char *block,
                                  struct error *err) {
     uint64_t offset = 0;

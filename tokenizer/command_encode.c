@@ -328,6 +328,7 @@ static void encode_part(struct part *p, size_t first, size_t end) {
     }
 }
 
+/* A few lines are not worth waking threads for. */
 static enum status encode_batch(struct encode_job *job, struct error *err) {
     size_t count = job->batch.count;
     int parts = job->part_count;
@@ -356,6 +357,7 @@ static enum status encode_all(struct encode_job *job, struct error *err) {
     }
 }
 
+/* What would fail at the first line, told before any is read. */
 static enum status check_tokenizer(const struct encode_job *job, struct error *err) {
     const struct encode_options *o = job->options;
     struct special_ids specials = tokenizer_specials(job->tokenizer);

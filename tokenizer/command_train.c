@@ -156,6 +156,7 @@ static double seconds(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* All 256 bytes are tokens, so that no text is ever unknown. */
 static enum status learn(const struct train_options *o, const struct word_table *words,
                          struct bpe_trained *trained, struct error *err) {
     struct counted_word *list;
@@ -237,6 +238,8 @@ static enum status add_to_tokenizer(void *self, const char *name, struct error *
     return tokenizer_add_normalizer(self, name, err);
 }
 
+/* Settings that training does not know of are added to the tokenizer, then written with
+ * it. */
 static enum status save(const struct train_options *o, const struct bpe_trained *trained,
                         struct error *err) {
     struct tokenizer *t;

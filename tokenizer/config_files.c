@@ -177,6 +177,7 @@ static int add_specials(json_t *out, const struct tokenizer *t, bool rich) {
     return failed;
 }
 
+/* In the order of ids, as transformers writes them. */
 static int add_decoder(json_t *config, const struct tokenizer *t) {
     json_t *decoder = json_object();
     int failed = json_object_set_new(config, "added_tokens_decoder", decoder);

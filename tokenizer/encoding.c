@@ -253,6 +253,8 @@ struct window {
     size_t start, end;
 };
 
+/* A copy of the side's tokens, because each window trims its own offsets. The template
+ * sets all type ids to 0; without one they say which text. */
 static enum status add_window(struct encoding *out, struct window w, struct error *err) {
     const struct template *frame = &w.side->t->template;
     size_t from = out->count;
@@ -351,6 +353,8 @@ static enum status check_stride(const struct cuts *c, const struct side *side,
                      c->stride, keep);
 }
 
+/* How many tokens of each side stay. Impossible truncations are errors here and not
+ * results that surprise: no room for the template, a stride that would never advance. */
 static enum status cut(struct cuts *c, const struct truncation *truncation,
                        struct error *err) {
     c->a_keep = c->a->tokens->count;

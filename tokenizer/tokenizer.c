@@ -75,7 +75,8 @@ static enum status build_added(struct tokenizer *t, struct error *err) {
     return added_build(&t->added, plain ? NULL : normalize_content, &t->normalizer, err);
 }
 
-/* The id that a new added token gets. */
+/* The id that a new added token gets: behind the vocabulary and behind all others, as
+ * Hugging Face counts. */
 static int32_t next_id(const struct tokenizer *t) {
     int32_t next = t->vocab.count;
     for (size_t i = 0; i < t->added.count; i++)
@@ -86,6 +87,8 @@ static int32_t next_id(const struct tokenizer *t) {
     return next;
 }
 
+/* A token that the vocabulary has keeps its place there; one that it has not is noted as
+ * `extra`, so that saving leaves it out of the model's vocabulary. */
 enum status tokenizer_add_token_with_id(struct tokenizer *t,
                                         const struct added_token *token, int32_t id,
                                         struct error *err) {
@@ -206,6 +209,8 @@ bool tokenizer_begins_word(const struct tokenizer *t, int32_t id) {
     return length && (bytes[0] == ' ' || (bytes[0] >= '\t' && bytes[0] <= '\r'));
 }
 
+/* Counted when asked: added tokens may have come since loading, and they are reached by
+ * being searched, not by merges. */
 struct tokenizer_facts tokenizer_facts(const struct tokenizer *t) {
     struct tokenizer_facts facts = t->facts;
     facts.added = (int32_t)t->added.count;

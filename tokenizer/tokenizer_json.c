@@ -98,6 +98,7 @@ static enum status scan_merge(struct json_scan *s, struct tokenizer *t,
                          text.length, err);
 }
 
+/* Merges in their order: the place in the list is the rank. */
 static enum status scan_merges(struct json_scan *s, struct tokenizer *t,
                                struct buffer *left, struct error *err) {
     bool first = true, more;
@@ -309,6 +310,7 @@ static enum status read_frame_token(const struct tokenizer *t, const char *path,
     return OK;
 }
 
+/* Defaults where a key is absent are those of the package, not of RoBERTa's files. */
 static enum status read_roberta(struct tokenizer *t, const char *path,
                                 const json_t *value, struct error *err) {
     struct template *frame = &t->template;

@@ -63,6 +63,7 @@ struct lines {
     size_t line_length;
 };
 
+/* Only 0x0A ends a line: U+2028 and the like may stand inside a token. */
 static bool next_line(struct lines *l) {
     if (l->at >= l->length)
         return false;
