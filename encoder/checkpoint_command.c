@@ -3,7 +3,11 @@
  *
  * inspect prints what is there, verify judges it, export takes the model out, convert
  * gives it another arrangement. All take what --model takes: a model directory, a
- * checkpoint, or the output folder of a training. */
+ * checkpoint, or the output folder of a training.
+ *
+ * inspect counts parameters from the file, so that what it says needs no model to be
+ * built; running statistics are no parameters. verify goes on after a fault and says all
+ * of them; its exit status is that there was one. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -290,6 +294,8 @@ static enum status check_output(const struct values *v, struct error *err) {
                      v->output);
 }
 
+/* Bytes are copied, nothing is converted: the exported weights are those that were
+ * trained. */
 static enum status export_copy(const struct values *v, const char *directory,
                                struct error *err) {
     char path[PATH_BYTES];

@@ -217,6 +217,8 @@ static void set_absent(struct config *c) {
     c->arrangement.norm_eps = 1e-12;
 }
 
+/* In the order of field.c: sizes before what is resolved with the depth; final_eps
+ * follows norm_eps unless the file names it. */
 static enum status read_fields(struct config *c, const json_t *object, const char *path,
                                struct error *err) {
     set_absent(c);

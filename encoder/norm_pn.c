@@ -80,6 +80,7 @@ static void scale_groups(const struct norm *n, struct tensor x) {
     }
 }
 
+/* RMSNorm's backward within each group; its rstd is computed again rather than kept. */
 static void groups_backward(const struct norm *n, struct tensor dx, struct tensor x) {
     const int64_t groups = groups_of(n), size = groups ? n->width / groups : 0;
 #pragma omp parallel for schedule(static) num_threads(n->team->threads)

@@ -121,7 +121,8 @@ static void take_batch(const struct norm *n, struct tensor x) {
     n->figures[SKIPPED] = is_out || window_of(n) == 1;
 }
 
-/* What forward divides by, backward's r, and the running square's step. */
+/* What forward divides by, backward's r, and the running square's step. r looks at `run`
+ * before this step moves it, so the order of the lines matters. */
 static void follow(const struct norm *n) {
     const double keep = n->settings[NORM_MOMENTUM], eps = (double)n->eps;
     const bool compensates =

@@ -175,6 +175,8 @@ static struct tensor picked_rows(struct sublayer *s, const struct stage *st,
     return picked;
 }
 
+/* The formulas of sublayer.h from top to bottom; what backward needs is noted on the way.
+ */
 void sublayer_forward(struct sublayer *s, const struct stage *stage,
                       const struct workspace *w, struct streams *io) {
     const struct residual residual = residual_of(s, stage);

@@ -196,7 +196,8 @@ static enum status load_best(struct run *r, struct error *err) {
     return status;
 }
 
-/* The final model and the state of the whole run, into the output folder itself. */
+/* The final model and the state of the whole run, into the output folder itself. The
+ * state is made first: the best weights replace the last ones in memory. */
 static enum status finish(struct run *r, struct error *err) {
     char path[PATH_BYTES];
     json_t *state;

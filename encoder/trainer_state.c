@@ -136,6 +136,7 @@ static void read_metrics(const json_t *own, const char *key,
     }
 }
 
+/* Another job is an error; another machine only a notice, as its results are as good. */
 static enum status check_maker(const struct run *r, const json_t *own, const char *path,
                                struct error *err) {
     const char *made_by, *device;
