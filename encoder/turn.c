@@ -1,4 +1,10 @@
-/* turn - a matrix of bf16 turned, a tile of 32 x 32 at a time in registers. */
+/* turn - a matrix of bf16 turned, a tile of 32 x 32 at a time in registers.
+ *
+ * A word-wise copy ran at 20 GB/s: dy's rows lie far apart, so that the processor fetches
+ * nothing ahead, and a line of the result is written in pieces. Here a tile of 32 rows is
+ * loaded as whole lines, turned by three rounds of interleaving (pairs of rows, 4 x 4
+ * words, quarters of registers) and stored as whole lines, while the next tile is
+ * fetched. (4096, 3072) takes 1.15 ms instead of 2.64 on two cores. */
 #include "encoder/turn.h"
 
 #include "encoder/vector.h"

@@ -8,8 +8,6 @@
  *                  words encoded
  *   encode_pair    both texts into one list with the template's ids between, then cut in
  *                  place: B first, as cutting A moves B
- *   decode         bytes of tokens end to end, then what is no UTF-8 replaced; a flag a
- *                  token (its bytes are UTF-8 by themselves) spares most texts that check
  *
  * The fingerprint goes over all that changes an id; token shards name theirs
  * (pretrain/corpus), so that a changed tokenizer makes new shards. */

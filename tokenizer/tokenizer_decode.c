@@ -1,4 +1,12 @@
-/* tokenizer_decode - text of ids. */
+/* tokenizer_decode - text of ids.
+ *
+ * The bytes of all tokens end to end; then what is no UTF-8 becomes U+FFFD. A token may
+ * be a part of a character, so only the whole can be checked; but if each token is UTF-8
+ * by itself, as nearly all are, the whole is, and no check is needed.
+ *
+ * One 16-byte entry a token (vocab.h) has the text of a short one and its length: a load,
+ * a store of 16 bytes whatever the length, and an addition. Nothing in that has to be
+ * foreseen by the processor but that a token is neither long nor left out. */
 #include <string.h>
 
 #include "tokenizer/parts.h"
@@ -75,6 +83,8 @@ enum status tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size
     return d.tails & VOCAB_SHORT_BROKEN ? repair(out, start, err) : OK;
 }
 
+/* Each row is a pass of its own, in transformers' order, as a replacement may make room
+ * for the next; results are never longer, so it is done in place. */
 void tokenizer_clean_up(struct buffer *text) {
     static const struct {
         const char *from, *to;

@@ -1,10 +1,10 @@
 /* vocab - token strings and their ids.
  *
- * Three arrays and two buffers. What is written once lies apart from what loops read: an
- * entry (16 bytes, for loading and saving), a piece (8 bytes, for encoding offsets and
- * decoding), a slot of the hash table (8 bytes, half or less of them used). Strings lie
- * end to end in `text`, each with a NUL, bytes end to end in `bytes` with a slack behind,
- * so that decoding may copy 16 bytes whatever a token's length.
+ * Arrays by id and two buffers. What is written once lies apart from what loops read: an
+ * entry (16 bytes, for loading and saving), a piece (8 bytes, for encoding offsets), a
+ * short (16 bytes, all that decoding needs of most tokens), a slot of the hash table (8
+ * bytes, half or less of them used). Strings lie end to end in `text`, each with a NUL,
+ * bytes end to end in `bytes`.
  *
  * A slot repeats 32 bits of the hash: nearly all texts that do not match are told apart
  * without leaving the table, where a string would cost another cache line. Ids may have
