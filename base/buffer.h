@@ -17,6 +17,8 @@ struct buffer {
 /* Room for `more` bytes and the NUL behind what is there; then data + length may be
  * written and length raised. */
 enum status buffer_reserve(struct buffer *b, size_t more, struct error *err) MUST_CHECK;
+/* Append bytes, which may be NULL if there are none, or formatted text. `bytes` must not
+ * lie in the buffer. */
 enum status buffer_add(struct buffer *b, const void *bytes, size_t length,
                        struct error *err) MUST_CHECK;
 enum status buffer_print(struct buffer *b, struct error *err, const char *format, ...)

@@ -95,6 +95,7 @@ uint32_t file_crc32c_by_table(uint32_t crc, const void *bytes, size_t length);
 enum status file_checksum(const char *path, uint64_t *size, uint32_t *crc,
                           struct error *err) MUST_CHECK;
 
+/* Of any kind, a folder too; false also where we may not look. */
 bool file_exists(const char *path);
 bool file_is_directory(const char *path);
 /* Creates the folder and its parents; an existing folder is fine. */

@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 
+/* Sets the handlers and forgets what came before. Commands call it, jobs only ask. */
 void interrupt_install(void);
 /* OK, STOPPED_SIGINT or STOPPED_SIGTERM. */
 enum status interrupt_stop(void);

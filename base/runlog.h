@@ -25,6 +25,7 @@ enum status runlog_line(struct runlog *log, struct error *err, const char *forma
 /* `value` as JSON with 9 significant digits, "null" when not finite. Returns `text`. */
 const char *runlog_number(char text[32], double value);
 uint64_t runlog_offset(const struct runlog *log); /* bytes so far */
+/* On disk when it returns: before a checkpoint records the length. */
 enum status runlog_sync(struct runlog *log, struct error *err) MUST_CHECK;
 void runlog_close(struct runlog *log);
 
