@@ -28,6 +28,7 @@ static inline uint16_t bf16_of(float x) {
 /* Does this processor have the instructions for products of bf16 (AVX512-BF16)? */
 bool bf16_is_native(void);
 
+/* Exact, as every bf16 is a float. */
 void bf16_to_floats(float *to, const uint16_t *from, int64_t count);
 /* As bf16_of(), except that the processor's own instruction takes denormals for 0. */
 void bf16_from_floats(uint16_t *to, const float *from, int64_t count);

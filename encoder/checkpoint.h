@@ -68,7 +68,7 @@ enum status checkpoint_verify(const char *directory, struct error *err) MUST_CHE
 enum status checkpoint_load(const char *directory, struct parameters *p, json_t **state,
                             struct error *err) MUST_CHECK;
 
-/* normglue checkpoint inspect|verify|export DIR */
+/* normglue checkpoint inspect|verify|export|convert DIR */
 int checkpoint_command(int argc, char **argv);
 
 #endif

@@ -22,6 +22,7 @@ enum status checkpoint_folders_list(struct checkpoint_folders *f, const char *ou
 void checkpoint_folders_free(struct checkpoint_folders *f);
 /* The step of a folder's name, -1 for other names. */
 int64_t checkpoint_folder_step(const char *name);
+/* Is it the name of a folder that is being made or removed? */
 bool checkpoint_folder_is_temporary(const char *name);
 
 enum status checkpoint_folder_path(char path[PATH_BYTES], const char *output,

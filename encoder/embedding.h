@@ -24,6 +24,7 @@ struct embedding {
     struct tensor wide; /* (N, D) gradients, where the stream is narrower */
 };
 
+/* Declares the three tables and, with embed_norm, the norm's parameters. */
 void embedding_declare(struct embedding *e, const struct config *config,
                        struct team *team, struct parameters *p);
 /* `dtype` is of what is kept. */

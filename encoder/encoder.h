@@ -63,6 +63,9 @@ struct encoder;
 enum status encoder_declare(struct encoder **e, const struct config *config,
                             struct device *device, struct parameters *parameters,
                             struct error *err) MUST_CHECK;
+/* Takes activations for batches within `limits`, with `train` those that backward needs
+ * too. Called twice with the same arguments: on an arena that measures, then on one with
+ * memory. */
 void encoder_layout(struct encoder *e, struct arena *arena, struct limits limits,
                     bool train);
 /* Hidden states (num_output_rows, config_stream_size()), valid until the next forward.

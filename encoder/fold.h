@@ -16,6 +16,8 @@
 
 #include "encoder/rewrite.h"
 
+/* Changes r in memory: weights, and the switches of r->config that say what is left.
+ * After an error r is to be closed, not written. */
 enum status fold_model(struct rewrite *r, struct error *err) MUST_CHECK;
 
 #endif

@@ -16,6 +16,7 @@ struct linear {
 void linear_declare(struct linear *l, struct device *device, struct parameters *p,
                     struct parameter_spec spec, int64_t in, int64_t out,
                     const char *name);
+/* A failing product is kept by the device (device_check), here and below. */
 void linear_forward(const struct linear *l, struct tensor y, struct tensor x);
 /* dweight += dy^T x, dbias += column sums of dy, dx = dy W (not computed when dx.data is
  * NULL). */

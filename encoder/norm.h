@@ -131,10 +131,12 @@ struct norm_spec norm_aux(const struct arrangement *a);
  * arrangement must outlive n. */
 void norm_declare(struct norm *n, struct norm_spec spec, int64_t width, struct team *team,
                   struct parameters *p, const char *name);
+/* Takes what forward keeps for backward; nothing for a site that is off. */
 void norm_layout(struct norm *n, struct arena *arena, int64_t max_rows);
 /* Tensors of any type. y may be x only where no backward follows; dx may be dy. */
 void norm_forward(const struct norm *n, struct tensor y, struct tensor x,
                   struct norm_rows rows);
+/* dx = gradient of x; gain and bias get theirs added. x is forward's input, unchanged. */
 void norm_backward(const struct norm *n, struct tensor dx, struct tensor dy,
                    struct tensor x, struct norm_rows rows);
 /* y once more, of a norm that works row by row: its input is kept, its output need not

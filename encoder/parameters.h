@@ -81,6 +81,8 @@ struct parameter_spec {
 struct parameter *parameters_add(struct parameters *p, struct parameter_spec spec,
                                  int64_t rows, int64_t columns, const char *name, ...)
     PRINTF_LIKE(5, 6);
+/* Memory for all rows that were declared, zeroed: values, and with `training` gradients
+ * and moments. No row can be added afterwards. */
 enum status parameters_allocate(struct parameters *p, bool training,
                                 struct error *err) MUST_CHECK;
 /* Draws every value from its rule: a function of (seed, name, index) only, where the name
@@ -102,6 +104,7 @@ bool parameters_adds(struct parameter *row);
 /* For all else that reads a gradient or adds to parts of it: clears a stale one. */
 void parameters_settle(struct parameter *row);
 void parameters_settle_all(const struct parameters *p);
+/* By the full name; NULL when there is none. */
 struct parameter *parameters_find(const struct parameters *p, const char *name);
 int64_t parameters_number(
     const struct parameters *p); /* trainable weights, without padding */

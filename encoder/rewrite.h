@@ -58,6 +58,8 @@ void rewrite_remove(struct rewrite_tensor *t);
 
 /* Pre-norm sites: two a layer, and the final norm. */
 int rewrite_num_sites(const struct rewrite *r);
+/* Site i with its tensors and readers; ERR_INCOMPATIBLE when one is missing or
+ * mis-shaped. */
 enum status rewrite_site(const struct rewrite *r, int i, struct rewrite_site *site,
                          struct error *err) MUST_CHECK;
 /* Output matrices: two a layer, the attention's first. */

@@ -10,6 +10,7 @@
 #include "encoder/bf16.h"
 #include "encoder/tensor.h"
 
+/* Where row n begins, and the bytes of `count` rows. */
 static inline void *rows_at(struct tensor t, int64_t n) {
     return (unsigned char *)t.data + (size_t)(n * t.columns) * dtype_bytes(t.dtype);
 }

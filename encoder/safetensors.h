@@ -39,6 +39,8 @@ struct safetensors {
 /* Bits of an element, 0 for a type that does not exist. */
 int safetensors_bits(const char *dtype);
 
+/* Maps the file and reads its header; data is read when it is looked at. ERR_INPUT with
+ * the byte or the tensor for what the format does not allow. */
 enum status safetensors_open(struct safetensors *s, const char *path,
                              struct error *err) MUST_CHECK;
 /* The same on bytes that the caller keeps until safetensors_close(); `path` only names
@@ -46,6 +48,7 @@ enum status safetensors_open(struct safetensors *s, const char *path,
 enum status safetensors_parse(struct safetensors *s, const char *path,
                               const unsigned char *bytes, size_t size,
                               struct error *err) MUST_CHECK;
+/* NULL when no tensor has this name. O(log count). */
 const struct safetensor *safetensors_find(const struct safetensors *s, const char *name);
 /* Elements as f32 (from F32, F64, F16 or BF16; F64 is rounded) or as f64. ERR_INPUT for
  * other types. */

@@ -99,6 +99,7 @@ static inline bool sublayer_rebuilds_output(const struct sublayer *s) {
     return norm_is_by_rows(&s->post) && !s->pre.kind && !s->is_last;
 }
 
+/* Takes the buffers for up to max_rows rows, and max_picked rows that a head reads. */
 void workspace_layout(struct workspace *w, struct arena *arena,
                       const struct config *config, enum dtype dtype, int64_t max_rows,
                       int64_t max_picked, bool train);

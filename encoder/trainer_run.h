@@ -51,7 +51,10 @@ enum status trainer_state_make(const struct run *r, json_t **state,
 enum status trainer_state_read(struct run *r, const json_t *state, const char *path,
                                uint64_t *offset, struct error *err) MUST_CHECK;
 
+/* Since the first step of this process. */
 double trainer_seconds(const struct run *r);
+/* A line of metrics.jsonl, one of timing.jsonl, a notice; the tally since the last line
+ * begins anew. The second: a line for r->last. */
 enum status trainer_log_training(struct run *r, struct error *err) MUST_CHECK;
 enum status trainer_log_evaluation(struct run *r, bool is_best,
                                    struct error *err) MUST_CHECK;

@@ -22,8 +22,11 @@ struct weights {
     int num_files;
 };
 
+/* Maps the file or all shards and sorts the names. ERR_INPUT for a missing file, an index
+ * that does not fit its shards, or two tensors of one name. */
 enum status weights_open(struct weights *w, const char *directory,
                          struct error *err) MUST_CHECK;
+/* By the short name; NULL when there is none. O(log count). */
 const struct weight *weights_find(const struct weights *w, const char *name);
 void weights_close(struct weights *w);
 
