@@ -49,6 +49,8 @@ void classifier_labels(struct classifier *c, const struct task *task,
 /* `training` makes room for gradients and moments; a new head is drawn from `seed`. */
 enum status classifier_load(struct classifier *c, bool training, uint64_t seed,
                             const struct notices *notices, struct error *err) MUST_CHECK;
+/* Memory for batches within `limits`; with `train` for classifier_step too. A second call
+ * replaces the first. */
 enum status classifier_layout(struct classifier *c, struct limits limits, bool train,
                               struct error *err) MUST_CHECK;
 /* Longest sequence: `wanted` tokens, or what the position table holds if that is less. */

@@ -14,6 +14,7 @@ struct head;
 enum status head_declare(struct head **h, const struct config *config,
                          struct device *device, struct parameters *parameters,
                          struct error *err) MUST_CHECK;
+/* Takes memory for up to max_rows sequences; `train` adds that of backward. */
 void head_layout(struct head *h, struct arena *arena, int64_t max_rows, bool train);
 /* Outputs (B, C) of hidden (B, D), which dropout changes in place; valid until the next
  * call. */

@@ -61,6 +61,7 @@ struct input_batch {
     uint32_t *sequence_numbers;
     float *labels;
 };
+/* Takes the arrays for batches within `limits`; empties the batch. */
 void input_batch_layout(struct input_batch *b, struct arena *arena, struct limits limits);
 void input_batch_clear(struct input_batch *b);
 /* Copies sequence i to the end; false when the batch has no room for it. */
