@@ -33,6 +33,7 @@ struct scores {
 enum status scores_path(char path[PATH_BYTES], const char *folder,
                         const struct task *task, int64_t seed, const char *suffix,
                         struct error *err) MUST_CHECK;
+/* Whole or not at all (base/file); the folder must be there. */
 enum status scores_write(const struct scores_run *run, const char *path,
                          struct error *err) MUST_CHECK;
 /* The file of a run of `task`; scores_run_free() afterwards. */

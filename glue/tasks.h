@@ -42,6 +42,7 @@ struct glue_row {
     struct glue_split splits[GLUE_MAX_SPLITS];
 };
 
+/* The benchmark's own row of a task of glue_tasks. */
 const struct glue_row *tasks_row(const struct task *task);
 /* NULL when the task has no such split. */
 const struct glue_split *tasks_split(const struct task *task, const char *name);

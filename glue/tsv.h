@@ -19,7 +19,10 @@ struct tsv_row {
 };
 
 struct tsv;
+/* Plain or gzip; *t is NULL after an error. */
 enum status tsv_open(struct tsv **t, const char *path, struct error *err) MUST_CHECK;
+/* The next line, empty ones too (they have one empty field). ERR_INPUT names path and
+ * line. */
 enum status tsv_next(struct tsv *t, struct tsv_row *row, struct error *err) MUST_CHECK;
 const char *tsv_path(const struct tsv *t);
 void tsv_close(struct tsv *t); /* NULL is fine */
