@@ -15,6 +15,7 @@ struct mlm_batch {
 
 /* The most that a batch of `sequences` sequences of `length` tokens holds. */
 struct limits batch_limits(int64_t sequences, int64_t length, const struct masking *m);
+/* Takes the arrays for `limits`; batch_clear() before the first use. */
 void batch_layout(struct mlm_batch *b, struct arena *arena, struct limits limits);
 void batch_clear(struct mlm_batch *b);
 /* Adds sequence `index` of the packing, masked by the draws of `stream`; `number` is its

@@ -27,6 +27,7 @@ struct decoder {
 /* Declares "lm_head.bias". */
 void decoder_declare(struct decoder *d, struct device *device, struct parameters *p,
                      struct parameter *words);
+/* Takes logits for up to max_rows rows; `train` adds what their gradient needs. */
 void decoder_layout(struct decoder *d, struct arena *arena, int64_t max_rows, bool train);
 /* Logits (rows, V) of x (rows, D), which is f32; valid until the next call. */
 struct tensor decoder_logits(struct decoder *d, struct tensor x);

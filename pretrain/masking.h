@@ -2,8 +2,8 @@
  *
  * Of the maskable tokens of a sequence (all but special ones) the exact share
  * `mlm_probability` is chosen, rounded up or down at random so that the mean is exact.
- * Each chosen token becomes <mask> (0.8), another token that is not special (0.1) or
- * stays (0.1), as BERT does. All draws are a function of (stream, number of the sequence,
+ * Each chosen token becomes <mask> (0.8), any token that is not special (0.1) or stays
+ * (0.1), as BERT does. All draws are a function of (stream, number of the sequence,
  * place in it): with a stream per (seed, epoch) the masks do not depend on batch size,
  * threads or order. A short sequence may get no target at all. */
 #ifndef PRETRAIN_MASKING_H
@@ -25,6 +25,7 @@ struct masking {
     int32_t num_ordinary, vocab_size, mask_id;
 };
 
+/* Takes from the tokenizer which tokens are special; it is not needed afterwards. */
 enum status masking_open(struct masking *m, const struct tokenizer *t,
                          struct masking_rates rates, struct error *err) MUST_CHECK;
 /* The most targets that a sequence of `length` tokens can get. */

@@ -28,6 +28,8 @@ struct shard {
     char path[PATH_BYTES];
 };
 
+/* Maps and checks all but the tokens' values. Whether it is of the right tokenizer is the
+ * caller's to ask (fingerprint, vocab_size). */
 enum status shard_open(struct shard *s, const char *path, struct error *err) MUST_CHECK;
 /* Tokens first .. first + count - 1 as ids. An id that is not in the vocabulary is
  * ERR_INPUT. */
@@ -48,8 +50,11 @@ enum status shard_writer_open(struct shard_writer *w, const char *path,
                               struct error *err) MUST_CHECK;
 /* The next token begins a document. */
 enum status shard_writer_document(struct shard_writer *w, struct error *err) MUST_CHECK;
+/* Appends ids, each below vocab_size. */
 enum status shard_writer_add(struct shard_writer *w, const int32_t *ids, uint64_t count,
                              struct error *err) MUST_CHECK;
+/* Index, counts and checksum; then the file has its name. shard_writer_close() alone
+ * leaves nothing. */
 enum status shard_writer_commit(struct shard_writer *w, struct error *err) MUST_CHECK;
 void shard_writer_close(struct shard_writer *w);
 
