@@ -37,6 +37,8 @@ struct added {
 /* Copies the token in. One with the same content replaces the earlier one's flags. */
 enum status added_add(struct added *a, const struct added_token *token,
                       struct error *err) MUST_CHECK;
+/* The token with this content, NULL when there is none; valid until the next added_add.
+ */
 const struct added_token *added_find(const struct added *a, const char *content,
                                      size_t length);
 /* Makes both sets; after the last added_add. `normalize` (may be NULL) gives the form in

@@ -51,6 +51,9 @@ struct bpe_trained {
     int32_t merge_count;
 };
 
+/* Words are read during the call only; equal words may stand more than once. `out` owns
+ * what it gets and is empty after an error: ERR_MEMORY, or ERR_FAILED above 4 GiB of
+ * distinct words. */
 enum status bpe_train(struct bpe_trained *out, const struct counted_word *words,
                       size_t word_count, const struct bpe_train_options *options,
                       struct error *err) MUST_CHECK;

@@ -11,6 +11,7 @@ int command_decode(int argc, char **argv);
 int command_inspect(int argc, char **argv);
 
 #define COMMAND_INVALID_UTF8 "error|replace|bytes"
+/* The mode of one of these words. */
 enum invalid_utf8 command_invalid_utf8(const char *word);
 /* A --threads value, 0 = as many as the process may use. */
 int command_threads(long long threads);

@@ -18,6 +18,7 @@ static inline uint64_t hash_mix(uint64_t a, uint64_t b) {
     return x ^ x >> 32;
 }
 
+/* Of any bytes; `bytes` must not be NULL unless there are none. */
 static inline uint64_t hash_bytes(const void *bytes, size_t length) {
     const unsigned char *at = bytes;
     uint64_t hash = length, eight = 0;

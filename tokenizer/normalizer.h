@@ -42,6 +42,7 @@ struct normalized {
  * ERR_INPUT when the name is unknown or the list is full. */
 enum status normalizer_add(struct normalizer *n, const char *name,
                            struct error *err) MUST_CHECK;
+/* As tokenizer.json spells it. */
 const char *normalizer_name(enum normalizer_form form);
 /* Replaces what `out` holds. Bytes that are no UTF-8 stay. Text below 4 GiB. */
 enum status normalizer_apply(const struct normalizer *n, const unsigned char *text,

@@ -31,6 +31,7 @@ struct pair_queue {
     size_t level;
 };
 
+/* An empty queue; 256 KiB for its lists. */
 enum status pair_queue_open(struct pair_queue *q, struct error *err) MUST_CHECK;
 /* pair.count is at least 1. */
 enum status pair_queue_push(struct pair_queue *q, struct pair pair,

@@ -23,6 +23,8 @@ struct piece_sink {
     void *self;
 };
 
+/* Hands all pieces of a text to the sink; what they point to is valid during the call of
+ * `take` only. Ends with the sink's first error. */
 enum status pieces_cut(const struct added *added, const struct normalizer *normalizer,
                        const unsigned char *text, size_t length, struct piece_sink sink,
                        struct error *err) MUST_CHECK;

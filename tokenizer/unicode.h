@@ -45,6 +45,7 @@ static inline size_t unicode_decode(const unsigned char *text, size_t length,
 size_t unicode_encode(uint32_t code, char out[4]);
 /* Offset of the first byte that is no UTF-8; `length` when all of it is. */
 size_t unicode_valid_prefix(const unsigned char *text, size_t length);
+/* True for an empty text. */
 bool unicode_is_ascii(const unsigned char *text, size_t length);
 /* Appends the text with each maximal subpart of what is no UTF-8 as U+FFFD. */
 enum status unicode_add_lossy(struct buffer *out, const unsigned char *text,

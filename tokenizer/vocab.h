@@ -87,6 +87,7 @@ bool vocab_is_special(const struct vocab *v, int32_t id);
 void vocab_set_special(struct vocab *v, int32_t id, bool special);
 /* The string of a present id, NUL-terminated. */
 const char *vocab_text(const struct vocab *v, int32_t id, size_t *length);
+/* Its bytes, as decoding writes them. */
 const unsigned char *vocab_bytes(const struct vocab *v, int32_t id, size_t *length);
 
 #endif

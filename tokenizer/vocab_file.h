@@ -18,6 +18,8 @@
 /* The object at the scan's place, up to and with its '}'. */
 enum status vocab_file_scan(struct json_scan *s, struct vocab *v,
                             struct error *err) MUST_CHECK;
+/* A whole vocab.json into an empty vocabulary; then a merges.txt, all of whose tokens it
+ * must hold. ERR_INPUT names path and byte or line. */
 enum status vocab_file_read(struct vocab *v, const char *path,
                             struct error *err) MUST_CHECK;
 enum status vocab_file_read_merges(struct bpe *b, const struct vocab *v, const char *path,

@@ -58,6 +58,7 @@ struct word_cache {
 enum status word_cache_open(struct word_cache *c, unsigned log2_buckets,
                             struct error *err) MUST_CHECK;
 void word_cache_close(struct word_cache *c);
+/* Forgets all words, keeps the memory. */
 void word_cache_clear(struct word_cache *c);
 
 /* Writes the ids of a word of at least one byte, no more than it has bytes; false when

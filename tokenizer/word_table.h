@@ -28,6 +28,7 @@ struct word_table {
     int queued;
 };
 
+/* An empty table of 4096 entries. */
 enum status word_table_open(struct word_table *table, struct error *err) MUST_CHECK;
 /* Counts `word` once. Reads up to WORD_TABLE_PADDING bytes past its end. */
 enum status word_table_add(struct word_table *table, const unsigned char *word,
