@@ -89,7 +89,7 @@ struct product {
     double seconds;
 };
 
-/* Numbers that are no zeros: the operands' values do not matter, their bits might. */
+/* 0.01 everywhere: the operands' values do not matter, but zeros might. */
 static dnnl_memory_t make_memory(dnnl_primitive_desc_t p, dnnl_query_t what,
                                  struct arena *room) {
     struct error err;
@@ -98,8 +98,7 @@ static dnnl_memory_t make_memory(dnnl_primitive_desc_t p, dnnl_query_t what,
     if (arena_open(room, bytes, &err) != OK)
         fail("failed:", err.text);
     unsigned char *data = arena_take(room, bytes, 1);
-    for (size_t i = 1; i < bytes; i += 2)
-        data[i] = (unsigned char)(0x3c + i % 3);
+    memset(data, 0x3c, bytes);
     need(dnnl_memory_create(&memory, asked(p, what), engine, data), "place a matrix");
     return memory;
 }
@@ -142,13 +141,20 @@ static double run_product(struct product *p) {
     return now() - begin;
 }
 
-static double best_of(struct product *p, int times) {
-    double best = run_product(p);
-    for (int i = 1; i < times; i++) {
-        const double seconds = run_product(p);
-        best = seconds < best ? seconds : best;
-    }
-    return best;
+static int by_seconds(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+enum { RUNS = 5 };
+
+/* The median of a few runs. */
+static double time_product(struct product *p) {
+    double seconds[RUNS];
+    for (int i = 0; i < RUNS; i++)
+        seconds[i] = run_product(p);
+    qsort(seconds, RUNS, sizeof *seconds, by_seconds);
+    return seconds[RUNS / 2];
 }
 
 /* The product in the layouts that run fastest. */
@@ -158,7 +164,7 @@ static struct product choose(const int64_t size[3], dnnl_data_type_t out) {
         for (int b = 0; b < LAYOUTS; b++) {
             if (!make_product(&p, size, out, a, b))
                 continue;
-            p.seconds = best_of(&p, 6);
+            p.seconds = time_product(&p);
             if (!best.primitive || p.seconds < best.seconds) {
                 free_product(&best);
                 best = p;
@@ -207,7 +213,7 @@ static double run_layers(const char *text, double *flops) {
             fail("no layer:", text);
         struct layer *found = find_layer(l);
         for (int i = 0; i < 3; i++)
-            seconds += (double)l.times * run_product(&found->products[i]);
+            seconds += (double)l.times * time_product(&found->products[i]);
         *flops += 6.0 * (double)(l.m * l.n * l.k * l.times);
     }
     return seconds;
