@@ -207,7 +207,8 @@ static void dump(const json_t *value, char *text, size_t size) {
 
 /* The settings of a finished run must be those of the plan. */
 static enum status compare_settings(const struct plan *p, const struct scores_run *run,
-                                    const char *path, struct error *err) {
+                                    const char *path, bool is_planned,
+                                    struct error *err) {
     const char *key;
     json_t *now;
     json_object_foreach(p->settings, key, now) {
@@ -218,9 +219,8 @@ static enum status compare_settings(const struct plan *p, const struct scores_ru
         dump(then, was, sizeof was);
         dump(now, is, sizeof is);
         return error_set(err, ERR_INCOMPATIBLE,
-                         "%s was made with %s %s, not %s: use another --output, or "
-                         "--overwrite to redo it",
-                         path, key, was, is);
+                         "%s was made with %s %s, not %s: use another --output%s", path,
+                         key, was, is, is_planned ? ", or --overwrite to redo it" : "");
     }
     return OK;
 }
@@ -235,9 +235,45 @@ static enum status check_done(const struct plan *p, const struct task *task, int
     if (p->options->finetune.overwrite || !file_exists(path))
         return OK;
     TRY(scores_read(&run, task, path, err));
-    const enum status status = compare_settings(p, &run, path, err);
+    const enum status status = compare_settings(p, &run, path, true, err);
     scores_run_free(&run);
     *is_done = status == OK;
+    return status;
+}
+
+static bool is_planned(const struct plan *p, const struct scores_run *run) {
+    bool has_seed = false;
+    for (int s = 0; s < p->num_seeds; s++)
+        has_seed |= p->seeds[s] == run->seed;
+    return has_seed;
+}
+
+static bool has_task(const struct plan *p, const struct task *task) {
+    for (int t = 0; t < p->num_tasks; t++)
+        if (p->tasks[t] == task)
+            return true;
+    return false;
+}
+
+/* Other seeds of the plan's tasks, of an earlier plan: the table takes their median with
+ * these. */
+static enum status check_others(const struct plan *p, struct error *err) {
+    char path[PATH_BYTES];
+    struct scores all;
+    struct error nothing;
+    const char *output = p->options->finetune.output;
+    if (scores_collect(&all, output, &nothing) != OK)
+        return OK;
+    enum status status = OK;
+    for (int i = 0; i < all.count && status == OK; i++) {
+        const struct scores_run *run = &all.runs[i];
+        if (!has_task(p, run->task) || is_planned(p, run))
+            continue;
+        status = scores_path(path, output, run->task, run->seed, ".json", err);
+        if (status == OK)
+            status = compare_settings(p, run, path, false, err);
+    }
+    scores_free(&all);
     return status;
 }
 
@@ -251,7 +287,7 @@ static enum status check_plan(const struct plan *p, struct error *err) {
     for (int t = 0; t < p->num_tasks; t++)
         for (int s = 0; s < p->num_seeds; s++)
             TRY(check_done(p, p->tasks[t], p->seeds[s], &is_done, err));
-    return OK;
+    return check_others(p, err);
 }
 
 /* The score file is written before the model is removed: a stop between the two leaves a

@@ -211,6 +211,25 @@ static void other_settings_are_refused(void **state) {
     captured_free(&c);
 }
 
+static void other_settings_of_other_seeds_are_refused(void **state) {
+    (void)state;
+    struct captured c =
+        run((const char *[]){"--tasks", "wnli", "--seed-list", "3", NULL});
+    assert_int_equal(c.code, OK);
+    captured_free(&c);
+    c = run((const char *[]){"--tasks", "wnli", "--seed-list", "4", "--max-train-samples",
+                             "4", NULL});
+    assert_int_equal(c.code, ERR_INCOMPATIBLE);
+    assert_has(c.err,
+               "wnli/seed-3.json was made with max_train_samples 0, not 4: use "
+               "another --output\n");
+    captured_free(&c);
+    c = run((const char *[]){"--tasks", "rte", "--seed-list", "4", "--max-train-samples",
+                             "4", NULL});
+    assert_int_equal(c.code, OK);
+    captured_free(&c);
+}
+
 static void model_in_training(uint64_t seed) {
     struct error err;
     const char *folder =
@@ -282,6 +301,7 @@ int main(void) {
         WITH_GLUE(tasks_and_seeds_end_in_a_table),
         WITH_GLUE(finished_runs_are_not_redone),
         WITH_GLUE(other_settings_are_refused),
+        WITH_GLUE(other_settings_of_other_seeds_are_refused),
         WITH_GLUE(weights_of_a_training_that_has_not_ended_count),
         WITH_GLUE(a_failing_task_does_not_stop_the_others),
         WITH_GLUE(limits_are_marked),
