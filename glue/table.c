@@ -38,8 +38,11 @@ struct view {
     bool limited, one_class, fewer_rows;
 };
 
-bool table_is_limited(const struct scores_run *run) {
-    return run->max_train_samples > 0 || run->max_eval_samples > 0;
+bool table_is_limited(const struct scores_run *runs, int count) {
+    for (int i = 0; i < count; i++)
+        if (runs[i].max_train_samples > 0 || runs[i].max_eval_samples > 0)
+            return true;
+    return false;
 }
 
 static const char *percent(char text[VALUE_BYTES], double value) {
@@ -94,11 +97,10 @@ static enum status add_model_cells(struct view *v, struct grid *g,
     char text[VALUE_BYTES];
     const struct summary s = statistics_metric(model, task, split, metric, OF_MODEL);
     const struct scores_run *runs = statistics_runs(model, task, &(int){0});
-    bool limited = false, one_class = false;
-    for (int i = 0; i < s.count; i++) {
-        limited |= table_is_limited(&runs[i]);
+    const bool limited = table_is_limited(runs, s.count);
+    bool one_class = false;
+    for (int i = 0; i < s.count; i++)
         one_class |= runs[i].result.splits[split].score.one_class_predicted;
-    }
     v->limited |= limited;
     v->one_class |= one_class;
     if (s.count == 0) {
@@ -168,13 +170,6 @@ static enum status add_average_value(struct grid *g, struct average_value a,
     return grid_add(g, err, "%s%s%s", percent(text, a.value), part, mark);
 }
 
-static bool any_limited(const struct scores *s) {
-    for (int i = 0; i < s->count; i++)
-        if (table_is_limited(&s->runs[i]))
-            return true;
-    return false;
-}
-
 static enum status add_average(const struct view *v, struct grid *g,
                                const struct average *a, struct error *err) {
     struct average_value best = {0};
@@ -191,7 +186,8 @@ static enum status add_average(const struct view *v, struct grid *g,
     for (int m = 0; m < v->count; m++) {
         const struct scores *model = &v->models[m];
         TRY(add_average_value(g, statistics_average(model, a, OF_MODEL),
-                              any_limited(model) ? " *" : "", err));
+                              table_is_limited(model->runs, model->count) ? " *" : "",
+                              err));
         TRY(grid_add(g, err, "%s", ""));
     }
     return OK;

@@ -18,7 +18,7 @@ enum status table_write_tsv(const struct scores *models, int count, struct buffe
                             struct error *err) MUST_CHECK;
 enum status table_write_json(const struct scores *models, int count, struct buffer *out,
                              struct error *err) MUST_CHECK;
-/* Was the run held back by --max-train-samples or --max-eval-samples? */
-bool table_is_limited(const struct scores_run *run);
+/* Was one of the runs held back by --max-train-samples or --max-eval-samples? */
+bool table_is_limited(const struct scores_run *runs, int count);
 
 #endif

@@ -5,7 +5,17 @@
  * and has the value of every seed; undefined values are null.
  *
  * Programs get what people do not: full paths for names, six digits, every seed. A
- * limited run is a column of its own instead of a mark. */
+ * limited run is a column of its own instead of a mark.
+ *
+ *   {"measured": "...", "models": [
+ *     {"scores": "<folder>", "model": "...", "model_type", "arch",
+ *      "tasks": [
+ *        {"task", "seeds": [1, 2], "train_rows", "official_train_rows", "limited",
+ *         "splits": [
+ *           {"split", "rows", "official_rows", "seeds_with_one_class",
+ *            "metrics": [{"metric", "median", "lowest", "highest", "majority",
+ *                         "values": [...]}]}]}],
+ *      "averages": [{"name", "value", "majority", "tasks", "of"}]}]} */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +50,7 @@ static enum status tsv_metric(const struct scores *s, const struct task *task, i
     return buffer_print(
         out, err, "\t%lld\t%lld\t%lld\t%lld\t%d\n", (long long)r->rows,
         (long long)tasks_split(task, r->split)->rows, (long long)run->result.train_rows,
-        (long long)tasks_split(task, "train")->rows, table_is_limited(run));
+        (long long)tasks_split(task, "train")->rows, table_is_limited(run, count));
 }
 
 /* As wide as a metric's line, so that every line has the same columns. */
@@ -127,7 +137,7 @@ static json_t *json_task(const struct scores *s, const struct task *task) {
     return json_pack("{s:s, s:o, s:I, s:I, s:b, s:o}", "task", task->name, "seeds", seeds,
                      "train_rows", (json_int_t)runs->result.train_rows,
                      "official_train_rows", (json_int_t)tasks_split(task, "train")->rows,
-                     "limited", table_is_limited(runs), "splits", splits);
+                     "limited", table_is_limited(runs, count), "splits", splits);
 }
 
 static json_t *json_average(const struct scores *s, const struct average *a) {

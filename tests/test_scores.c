@@ -317,6 +317,22 @@ static void marks_are_explained(void **state) {
     scores_free(&s);
 }
 
+static void one_limited_seed_marks_all(void **state) {
+    (void)state;
+    struct scores_run run = make_run("rte", 2, 0.5);
+    run.max_train_samples = 100;
+    keep_run("mixed", "rte", 1, 0.5);
+    keep("mixed", &run);
+    struct scores s = collect("mixed");
+    char *text = table(&s, 1, "tsv");
+    assert_non_null(strstr(text, "\t2\t0.250000\t60\t277\t500\t2490\t1\n"));
+    free(text);
+    text = table(&s, 1, "json");
+    assert_non_null(strstr(text, "\"limited\": true"));
+    free(text);
+    scores_free(&s);
+}
+
 static void models_stand_side_by_side(void **state) {
     (void)state;
     keep_run("side/a", "wnli", 1, 0.25);
@@ -438,6 +454,7 @@ int main(void) {
         cmocka_unit_test(the_official_average_is_over_nine_tasks),
         cmocka_unit_test(the_plain_table_has_everything),
         cmocka_unit_test(marks_are_explained),
+        cmocka_unit_test(one_limited_seed_marks_all),
         cmocka_unit_test(models_stand_side_by_side),
         cmocka_unit_test(names_that_clash_are_shown_as_paths),
         cmocka_unit_test(markdown_rows_have_the_same_cells),
