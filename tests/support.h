@@ -7,6 +7,7 @@
 #ifndef TESTS_SUPPORT_H
 #define TESTS_SUPPORT_H
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,6 +47,12 @@ void support_assert_error(const struct error *err, enum status status,
         if ((call) != OK)                          \
             fail_msg("%s: %s", #call, (err).text); \
     } while (0)
+
+/* The worse of the differences so far and a further one. NaN stays, and no bound lets it
+ * through; fmax() would drop it. */
+static inline double support_worse(double so_far, double found) {
+    return isnan(so_far) || found <= so_far ? so_far : found;
+}
 
 /* Runs a shell command; stdout and stderr are appended where a buffer is given. Returns
  * the exit code, or 128 + the signal. */

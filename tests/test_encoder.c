@@ -147,7 +147,7 @@ static void run_backward(struct model *m, const struct batch *b) {
 static double largest_difference(const float *a, const float *b, size_t count) {
     double most = 0;
     for (size_t i = 0; i < count; i++)
-        most = fmax(most, fabs((double)a[i] - (double)b[i]));
+        most = support_worse(most, fabs((double)a[i] - (double)b[i]));
     return most;
 }
 

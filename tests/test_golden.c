@@ -224,7 +224,7 @@ struct worst { /* relative differences found */
     double outputs, losses, gradients, key_bias;
 };
 
-static void worse(double *worst, double found) { *worst = fmax(*worst, found); }
+static void worse(double *worst, double found) { *worst = support_worse(*worst, found); }
 
 /* Gradients of the summed loss, divided by `targets`, against "grad_<loss>.<name>". Rows
  * that the loss does not reach must be 0. */

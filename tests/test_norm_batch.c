@@ -178,7 +178,7 @@ static void check(const struct golden *g, const char *file, const char *name,
     for (int64_t i = 0; i < rows * g->width; i++) {
         const int64_t row = order ? order[i / g->width] : i / g->width;
         const double d = fabs((double)found[i] - first[row * g->width + i % g->width]);
-        most = d <= most ? most : d;
+        most = support_worse(most, d);
         largest = fmax(largest, fabs(first[i]));
     }
     free(expected);

@@ -45,7 +45,8 @@ static double worst(struct tensor c, const float *a, int64_t a_row, int64_t a_co
             for (int64_t t = 0; t < k; t++)
                 sum += (double)a[i * a_row + t * a_column] *
                        (double)b[t * b_row + j * b_column];
-            most = fmax(most, fabs(sum - (double)tensor_floats(c)[i * c.columns + j]));
+            most = support_worse(most,
+                                 fabs(sum - (double)tensor_floats(c)[i * c.columns + j]));
         }
     return most;
 }

@@ -99,7 +99,7 @@ static struct moments moments_of(const struct parameter *row) {
         m.mean += (double)row->value[i] / (double)row->count;
     for (size_t i = 0; i < row->count; i++) {
         m.deviation += pow((double)row->value[i] - m.mean, 2) / (double)row->count;
-        m.most = fmax(m.most, fabs((double)row->value[i]));
+        m.most = support_worse(m.most, fabs((double)row->value[i]));
     }
     m.deviation = sqrt(m.deviation);
     return m;

@@ -57,6 +57,8 @@ static void set_switches(struct config *c, const char *switches) {
     }
 }
 
+/* Values of ordinary size, gains about 1 and variances above 0, so that every term of
+ * every formula counts: zeros and ones would hide what is left out. */
 static void fill(struct parameters *p) {
     for (int i = 0; i < p->count; i++) {
         struct parameter *row = p->rows[i];
@@ -119,6 +121,8 @@ static void copy(double *to, struct tensor from) {
         to[i] = (double)tensor_floats(from)[i];
 }
 
+/* Two passes: all rows for the MLM head, then the first of each sequence for the
+ * classifier. */
 void whole_model_run(struct whole_model *m, const char *directory) {
     int32_t all[WHOLE_MODEL_TOKENS];
     struct arena measure = {0};
@@ -145,17 +149,19 @@ void whole_model_run(struct whole_model *m, const char *directory) {
     undeclare(&p);
 }
 
+/* NaN anywhere makes the difference NaN, which no bound lets through. */
 static double difference(const double *a, const double *b, int count) {
     double most = 0, largest = 0;
     for (int i = 0; i < count; i++) {
         const double d = fabs(a[i] - b[i]);
-        most = d <= most ? most : d;
+        most = support_worse(most, d);
         largest = fmax(largest, fabs(a[i]));
     }
     return most / largest;
 }
 
 double whole_model_difference(const struct whole_model *a, const struct whole_model *b) {
-    return fmax(difference(a->mlm, b->mlm, sizeof a->mlm / sizeof *a->mlm),
-                difference(a->labels, b->labels, sizeof a->labels / sizeof *a->labels));
+    return support_worse(
+        difference(a->mlm, b->mlm, sizeof a->mlm / sizeof *a->mlm),
+        difference(a->labels, b->labels, sizeof a->labels / sizeof *a->labels));
 }
