@@ -44,14 +44,19 @@ static void to_terminal(struct capture *c) {
     redirect(c, terminal);
 }
 
-/* Gives stderr back; what was written to it, NUL-terminated. */
+/* Gives stderr back; what was written to it, NUL-terminated. A pseudo-terminal hands its
+ * bytes on in a kernel thread: one read() may get a part, so the writing end is closed
+ * and then read until nothing comes. */
 static const char *finish(struct capture *c, char text[4096]) {
+    size_t length = 0;
+    ssize_t n;
     fflush(stderr);
-    lseek(c->other, 0, SEEK_SET);
-    const ssize_t n = read(c->other, text, 4095);
-    text[n > 0 ? n : 0] = '\0';
     dup2(c->saved, STDERR_FILENO);
     close(c->saved);
+    lseek(c->other, 0, SEEK_SET);
+    while ((n = read(c->other, text + length, 4095 - length)) > 0)
+        length += (size_t)n;
+    text[length] = '\0';
     close(c->other);
     return text;
 }
