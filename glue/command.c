@@ -2,7 +2,9 @@
  *
  * The table goes to stdout, all else to stderr. `run` prints the table of what there is
  * also after a failure or a signal; its exit code is then that of the first failure.
- */
+ *
+ * A folder of scores is all that the two share: `table` shows what any number of `run`s
+ * have left, on this machine or another. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

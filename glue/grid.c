@@ -118,6 +118,7 @@ enum status grid_write_plain(const struct grid *g, struct buffer *out,
     return OK;
 }
 
+/* What Markdown would take for its own; a newline would end the row. */
 static enum status write_escaped(struct buffer *out, const char *text,
                                  struct error *err) {
     for (; *text; text++) {

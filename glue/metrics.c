@@ -1,6 +1,12 @@
 /* metrics - accuracy, F1, Matthews, Pearson and Spearman, equal to scikit-learn and
  * SciPy.
  *
+ *   accuracy   correct / rows
+ *   F1         2 TP / (2 TP + FP + FN), the harmonic mean of precision and recall
+ *   Matthews   correlation of two labellings, for any number of classes (below)
+ *   Pearson    sum (x - mx)(y - my) / sqrt(sum (x - mx)^2 sum (y - my)^2)
+ *   Spearman   Pearson's of the ranks; n log n, the others are one or two passes
+ *
  * Counts are whole numbers in doubles, exact up to 2^53 rows. Correlations divide by the
  * largest magnitude first and take two passes, mean before products: the one-pass formula
  * loses all digits when the mean is large against the spread, and unscaled squares of

@@ -81,6 +81,7 @@ static enum status check_labels(const struct task *task, const float *labels,
     return OK;
 }
 
+/* Every prediction the same: the mark of a fine-tuning that failed. */
 static bool is_constant(const double *x, size_t count) {
     for (size_t i = 1; i < count; i++)
         if (x[i] != x[0])

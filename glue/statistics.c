@@ -85,6 +85,7 @@ static double run_value(const struct scores_run *run, bool accuracy,
     return sum / run->result.num_splits;
 }
 
+/* No task's name is a part of another's, so finding it in the list is enough. */
 static bool belongs(const struct average *a, const struct task *task) {
     return !a->tasks || strstr(a->tasks, task->name);
 }
