@@ -1,4 +1,7 @@
-/* fake_job - a training that takes microseconds. */
+/* fake_job - a training that takes microseconds.
+ *
+ * What is asked of a run (a NaN, a signal, a score) is a field of struct fake_job that
+ * the callbacks look at; the trainer itself runs unchanged. */
 #include "tests/fake_job.h"
 
 #include <math.h>
@@ -70,6 +73,7 @@ static enum status evaluate(void *self, int64_t step, struct trainer_metrics *ou
     return OK;
 }
 
+/* config.json alone: a model directory as far as the trainer is concerned. */
 static enum status write_files(void *self, const char *directory, struct error *err) {
     struct fake_job *f = self;
     return config_write(&f->config, directory, "MaskedLM", err);

@@ -39,6 +39,7 @@ static void invent(struct example *x, char *text, int64_t row, const struct task
         .line = row + 2};
 }
 
+/* Dev rows are numbered from 1000 on, so that none of them is a training row. */
 static enum status read_split(const struct task *task, const char *data,
                               const char *split, int64_t limit, struct examples *out,
                               const struct notices *notices, struct error *err) {
@@ -58,6 +59,7 @@ static enum status read_split(const struct task *task, const char *data,
     return OK;
 }
 
+/* Written out once more, as this task must not lean on glue/. */
 static double pearson(const float *x, const float *y, size_t n) {
     double mx = 0, my = 0, xy = 0, xx = 0, yy = 0;
     for (size_t i = 0; i < n; i++)

@@ -14,6 +14,7 @@ struct tokenizer *pretrain_data_tokenizer(void) {
     return t;
 }
 
+/* Two threads, so that every test of a corpus is one of their order too. */
 void pretrain_data_corpus(struct corpus *c, const char *name, const char *text,
                           const struct tokenizer *t) {
     struct error err;

@@ -94,7 +94,8 @@ static double summed(const struct reference *r, double x) {
     return r->single ? (double)(float)x : x;
 }
 
-/* y (n, out) = x (n, in) W^T + b */
+/* y (n, out) = x (n, in) W^T + b. With `single` each partial sum is rounded and the sum
+ * begins at another term: one of the orders that a fast product may take. */
 static void linear(const struct reference *r, double *y, const double *x, struct pair p,
                    int64_t n, int64_t in, int64_t out) {
     for (int64_t i = 0; i < n; i++)
@@ -146,7 +147,8 @@ static void drop_rows(const struct run *u, double *x, int64_t width, uint32_t si
                 mask(rate, stream(u, site), u->sequence[i], u->token[i], 0, c);
 }
 
-/* One query row of one head. */
+/* One query row of one head: scores, softmax, dropout and the weighted sum of values, a
+ * key at a time. */
 static void attend(const struct run *u, double *out, const double *q, const double *k,
                    const double *v, int64_t row, int64_t head, int64_t first,
                    int64_t last, uint32_t site) {
@@ -315,6 +317,7 @@ static void finish(struct run *u, double *output) {
     }
 }
 
+/* Which sequence and token a row is: what dropout's draws are named by. */
 static void name_rows(struct run *u) {
     for (int64_t b = 0; b < u->batch->num_sequences; b++)
         for (int64_t i = u->batch->starts[b]; i < u->batch->starts[b + 1]; i++) {

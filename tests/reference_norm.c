@@ -127,6 +127,7 @@ static void own_forward(const struct run *u, double *y, const double *x,
 static const char *const formulas[] = {"ln", "rms", "crms", "bn", "pn", "un"};
 enum { LN, RMS, CRMS, BN, FORMULAS = sizeof formulas / sizeof *formulas };
 
+/* The kind's place in `formulas`, FORMULAS when it has none. */
 static int formula_of(const struct norm_kind *kind) {
     int i = 0;
     while (i < FORMULAS && strcmp(kind->name, formulas[i]) != 0)

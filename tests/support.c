@@ -18,6 +18,7 @@
 static char folder[PATH_BYTES];
 static pid_t owner; /* a child that a test forks must not remove the folder */
 
+/* At exit, and not after each test: a failing one ends by a long jump. */
 static void remove_folder(void) {
     struct error err;
     if (getpid() == owner && file_remove_tree(folder, &err) != OK)
@@ -107,6 +108,7 @@ static void append(struct buffer *to, const char *name) {
     buffer_free(&text);
 }
 
+/* Streams go through files, as a pipe that is not read would block the command. */
 int support_run(const char *command, struct buffer *out, struct buffer *errors) {
     struct buffer line = {0};
     struct error err;

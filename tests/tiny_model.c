@@ -1,4 +1,8 @@
-/* tiny_model - writes small tokenizer and model directories. */
+/* tiny_model - writes small tokenizer and model directories.
+ *
+ * Both are made by the program's own writers, so that what tests read is what users get;
+ * only vocab.json is spelled out here, as no training would give 256 bytes and no merge.
+ */
 #include "tests/tiny_model.h"
 
 #include <stdio.h>
@@ -71,6 +75,7 @@ static enum status write_config(void *self, const char *directory, struct error 
                         config->num_labels > 0 ? "SequenceClassification" : "Model", err);
 }
 
+/* The head is declared only where there are labels, so that a directory has none else. */
 const char *tiny_model(const char *name, struct tiny_model model) {
     struct error err;
     struct config config;

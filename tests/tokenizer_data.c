@@ -92,6 +92,7 @@ static uint32_t fraction(double root) {
     return (uint32_t)(uint64_t)((root - (double)(uint64_t)root) * 4294967296.0);
 }
 
+/* Bisection to the last bit of a double; 32 bits behind the point are needed. */
 static double root_of(int n, int power) {
     double low = 1, high = n;
     for (int i = 0; i < 200; i++) {
