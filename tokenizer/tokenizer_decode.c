@@ -16,7 +16,7 @@
 struct decoding {
     const struct vocab *vocab;
     unsigned dropped; /* flags of the pieces that are left out */
-    unsigned tails;   /* of all tokens that were written, or-ed */
+    unsigned broken;  /* is a token that was written no UTF-8 by itself? */
 };
 
 /* A token that may be long, or left out; where the next one is written. */
@@ -38,19 +38,18 @@ static enum status put_batch(struct decoding *d, const int32_t *ids, size_t coun
     const struct vocab_short *shorts = d->vocab->shorts;
     const uint32_t size = (uint32_t)d->vocab->size;
     char *next = out->data + out->length;
-    unsigned tails = 0;
+    unsigned char broken = 0;
+#pragma GCC unroll 4
     for (size_t i = 0; i < count; i++) {
         uint32_t id = (uint32_t)ids[i];
         if (id >= size)
             continue;
-        const unsigned tail = shorts[id].tail;
+        const size_t length = shorts[id].length;
+        broken |= shorts[id].broken;
         memcpy(next, &shorts[id], sizeof *shorts);
-        tails |= tail;
-        next += tail & VOCAB_SHORT_LENGTH;
-        if (tail & VOCAB_SHORT_RARE)
-            next = put_rare(d, ids[i], next);
+        next = length == VOCAB_RARE ? put_rare(d, ids[i], next) : next + length;
     }
-    d->tails |= tails;
+    d->broken |= broken;
     out->length = (size_t)(next - out->data);
     out->data[out->length] = 0;
     return OK;
@@ -80,7 +79,7 @@ enum status tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size
     for (size_t at = 0; at < count; at += DECODE_BATCH)
         TRY(put_batch(&d, ids + at, count - at < DECODE_BATCH ? count - at : DECODE_BATCH,
                       out, err));
-    return d.tails & VOCAB_SHORT_BROKEN ? repair(out, start, err) : OK;
+    return d.broken ? repair(out, start, err) : OK;
 }
 
 /* Each row is a pass of its own, in transformers' order, as a replacement may make room

@@ -116,10 +116,10 @@ static uint16_t flags_of(const unsigned char *bytes, size_t length) {
 static void shorten(struct vocab *v, int32_t id) {
     const struct vocab_piece *p = &v->pieces[id];
     struct vocab_short *s = &v->shorts[id];
-    bool is_rare = p->length > VOCAB_SHORT_LENGTH || p->flags & VOCAB_SPECIAL;
+    bool is_rare = p->length > sizeof s->bytes || p->flags & VOCAB_SPECIAL;
     memcpy(s->bytes, v->bytes.data + p->bytes, sizeof s->bytes);
-    s->tail = (unsigned char)((is_rare ? VOCAB_SHORT_RARE : p->length) |
-                              (p->flags & VOCAB_TEXT ? 0 : VOCAB_SHORT_BROKEN));
+    s->length = (unsigned char)(is_rare ? VOCAB_RARE : p->length);
+    s->broken = !(p->flags & VOCAB_TEXT);
 }
 
 /* Adds both forms of the token to the buffers and describes them. */

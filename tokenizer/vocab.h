@@ -38,17 +38,13 @@ enum {
 };
 enum { VOCAB_SLACK = 16, VOCAB_LONGEST = UINT16_MAX /* bytes of a token */ };
 
-/* The same for decoding, with the text of tokens of up to 15 bytes. All zero: no token.
- */
+/* The same for decoding, with the text of short tokens. All zero: no token. */
 struct vocab_short {
-    unsigned char bytes[15]; /* the first of a longer token */
-    unsigned char tail;      /* the length of a short token, and bits */
+    unsigned char bytes[14]; /* the first of a longer token */
+    unsigned char broken;    /* not UTF-8 by itself */
+    unsigned char length;    /* VOCAB_RARE: longer or special, its piece says the rest */
 };
-enum {
-    VOCAB_SHORT_LENGTH = 15,
-    VOCAB_SHORT_RARE = 16,  /* longer or special: its piece says the rest */
-    VOCAB_SHORT_BROKEN = 32 /* not UTF-8 by itself */
-};
+enum { VOCAB_RARE = 255 };
 
 struct vocab_slot {
     int32_t id;   /* -1: empty */
