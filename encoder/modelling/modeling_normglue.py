@@ -65,9 +65,11 @@ class NormGlueNorm(nn.Module):
             return (x - self.running_mean) * torch.rsqrt(self.running_var.clamp(min=self.eps))
         if self.kind == "un":
             return x * torch.rsqrt(self.running_square + self.eps)
-        groups = int(self.stat["groups"])
-        x = self.scale_tokens(x, groups) if groups else x
-        return x * torch.rsqrt(self.running_phi + self.eps)
+        if self.kind == "pn":
+            groups = int(self.stat["groups"])
+            x = self.scale_tokens(x, groups) if groups else x
+            return x * torch.rsqrt(self.running_phi + self.eps)
+        raise NotImplementedError(f"norm={self.kind}: modeling_normglue.py has no such norm; write it in NormGlueNorm")
 
     def forward(self, x):
         x = self.normalise(x)
