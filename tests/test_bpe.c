@@ -61,17 +61,17 @@ static void impossible_merge_orders_follow_the_reference(void **state) {
 static size_t merge_naively(const struct bpe *b, int32_t *ids, size_t count) {
     for (;;) {
         size_t best = count;
-        const struct bpe_pair *merge = NULL;
+        uint32_t least = BPE_NO_RANK;
         for (size_t i = 0; i + 1 < count; i++) {
-            const struct bpe_pair *p = bpe_find_pair(b, ids[i], ids[i + 1]);
-            if (p && (!merge || p->rank < merge->rank)) {
-                merge = p;
+            uint32_t rank = bpe_find_pair(b, ids[i], ids[i + 1]);
+            if (rank < least) {
+                least = rank;
                 best = i;
             }
         }
-        if (!merge)
+        if (least == BPE_NO_RANK)
             return count;
-        ids[best] = merge->result;
+        ids[best] = b->merges[least].result;
         memmove(ids + best + 1, ids + best + 2, (count - best - 2) * sizeof *ids);
         count--;
     }

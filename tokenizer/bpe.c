@@ -1,21 +1,23 @@
 /* bpe - the merges of byte-pair encoding and how they are applied to one word.
  *
- * Pairs of ids are looked up in a table with open addressing, at most half full, 16 bytes
- * a slot: the key, the rank and the id of the result, so that a merge costs one cache
- * line. The id of a result is looked up by its string, never assumed to be 256 + rank:
- * vocabularies exist where it is not.
+ * Pairs of ids are looked up in a table with open addressing, at most half full, of
+ * ranks: the pair itself is compared in the list of merges, of which the frequent ones
+ * come first. Waiting for memory is what merging a word costs, so all is kept small:
+ * pairs of bytes, with which every word begins, have a table of their own. The id of a
+ * result is looked up by its string, never assumed to be 256 + rank: vocabularies exist
+ * where it is not.
  *
  * One word is merged in one of two ways, with the same result:
  *
- *   up to 32 symbols   the ranks of all neighbours in an array; find the smallest, merge,
- *                      close the gap, look up the two ranks that changed. n^2 steps, but
- *                      few and in the first cache: most words are short
+ *   up to 256 symbols  the ranks of all neighbours in an array; find the smallest, merge,
+ *                      look up the two ranks that changed. n^2 steps, but few, eight at a
+ *                      time and in the first cache: most words are short
  *   more symbols       a doubly linked list over the same arrays and a heap of
  *                      (rank, place). O(n log n): a line of 200,000 times "a" takes
  *                      milliseconds, where a scan for the minimum takes half a minute
  *
- * Equal ranks are merged leftmost first in both: the scan keeps the first minimum, the
- * heap orders by (rank, place) in one integer. */
+ * Equal ranks are merged leftmost first in both: heap and scan order by (rank, place) in
+ * one integer. */
 #include "tokenizer/bpe.h"
 
 #include <stdlib.h>
@@ -23,7 +25,18 @@
 
 #include "tokenizer/bytes.h"
 
-enum { SHORT_WORD = 32 }; /* symbols; up to here a scan for the minimum beats a heap */
+enum {
+    SHORT_WORD = 256, /* symbols; up to here a scan for the minimum beats a heap */
+    PLACE_BITS = 8,
+    BYTE_PAIRS = 256 * 256,
+    RANK_BITS = 24, /* of a slot of the pairs; the tag has the others */
+    MOST_RANK = (1 << RANK_BITS) - 1,
+    TAG = 0xFF,
+    LANES = 8 /* of 32 bits, that the scan looks at in one instruction */
+};
+static const uint32_t TAG_BITS = (uint32_t)TAG << RANK_BITS;
+_Static_assert(VOCAB_MAX_ID <= MOST_RANK, "a rank fits");
+_Static_assert(SHORT_WORD == 1 << PLACE_BITS, "a place fits");
 
 void bpe_init(struct bpe *b, const struct vocab *v) {
     *b = (struct bpe){.unk = -1};
@@ -37,45 +50,89 @@ void bpe_init(struct bpe *b, const struct vocab *v) {
 void bpe_free(struct bpe *b) {
     free(b->merges);
     free(b->pairs);
+    free(b->byte_pairs);
     buffer_free(&b->joined);
+    b->byte_pairs = NULL;
     b->merges = NULL;
     b->pairs = NULL;
     b->merge_count = b->merge_capacity = 0;
     b->pair_slots = 0;
 }
 
-/* The slot of a pair, or the empty one where it belongs. */
-static struct bpe_pair *pair_slot(const struct bpe *b, int32_t left, int32_t right) {
+/* The slot of a pair, or the empty one where it belongs; *tag is what stands above the
+ * rank in it. The multiplication brings both ids into the upper half of the product
+ * only. */
+static uint32_t *pair_slot(const struct bpe *b, int32_t left, int32_t right,
+                           uint32_t *tag) {
     size_t mask = b->pair_slots - 1;
     uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-    size_t at = (key * 0x9E3779B97F4A7C15u >> 32) & mask;
-    for (;; at = (at + 1) & mask) {
-        struct bpe_pair *p = &b->pairs[at];
-        if ((p->left == left && p->right == right) || p->rank == BPE_NO_RANK)
-            return p;
+    uint64_t hash = key * 0x9E3779B97F4A7C15u >> 32;
+    *tag = (uint32_t)hash & TAG;
+    for (size_t at = hash >> 8 & mask;; at = (at + 1) & mask) {
+        uint32_t slot = b->pairs[at];
+        if (slot == BPE_NO_RANK)
+            return &b->pairs[at];
+        if ((slot & TAG_BITS) != *tag << RANK_BITS)
+            continue;
+        const struct bpe_merge *m = &b->merges[slot & MOST_RANK];
+        if (m->left == left && m->right == right)
+            return &b->pairs[at];
     }
 }
 
-const struct bpe_pair *bpe_find_pair(const struct bpe *b, int32_t left, int32_t right) {
+uint32_t bpe_find_pair(const struct bpe *b, int32_t left, int32_t right) {
     if (!b->pair_slots)
-        return NULL;
-    const struct bpe_pair *p = pair_slot(b, left, right);
-    return p->rank == BPE_NO_RANK ? NULL : p;
+        return BPE_NO_RANK;
+    uint32_t tag, slot = *pair_slot(b, left, right, &tag);
+    return slot == BPE_NO_RANK ? BPE_NO_RANK : slot & MOST_RANK;
+}
+
+/* Of the merge of this rank, which is not among the pairs yet or moves to this rank. */
+static void add_pair(struct bpe *b, uint32_t rank) {
+    uint32_t tag, *slot = pair_slot(b, b->merges[rank].left, b->merges[rank].right, &tag);
+    if (*slot != BPE_NO_RANK)
+        b->merges[*slot & MOST_RANK].left = -1;
+    *slot = tag << RANK_BITS | rank;
+}
+
+static bool is_byte(const struct bpe *b, const struct vocab *v, int32_t id,
+                    size_t *byte) {
+    size_t length;
+    const unsigned char *bytes = vocab_bytes(v, id, &length);
+    *byte = length ? bytes[0] : 0;
+    return length == 1 && b->byte_id[*byte] == id;
+}
+
+enum status bpe_index_bytes(struct bpe *b, const struct vocab *v, struct error *err) {
+    for (int byte = 0; byte < 256; byte++)
+        if (b->byte_id[byte] < 0)
+            return OK;
+    b->byte_pairs = malloc(BYTE_PAIRS * sizeof *b->byte_pairs);
+    if (!b->byte_pairs)
+        return error_set(err, ERR_MEMORY, "out of memory for the merges");
+    memset(b->byte_pairs, 0xFF, BYTE_PAIRS * sizeof *b->byte_pairs);
+    for (uint32_t rank = 0; rank < b->merge_count; rank++) {
+        size_t left, right;
+        const struct bpe_merge *m = &b->merges[rank];
+        if (m->left >= 0 && is_byte(b, v, m->left, &left) &&
+            is_byte(b, v, m->right, &right))
+            b->byte_pairs[left << 8 | right] = rank;
+    }
+    return OK;
 }
 
 static enum status grow_pairs(struct bpe *b, struct error *err) {
-    struct bpe_pair *old = b->pairs;
-    size_t old_slots = b->pair_slots, slots = old_slots ? 2 * old_slots : 1024;
-    struct bpe_pair *pairs = malloc(slots * sizeof *pairs);
+    size_t slots = b->pair_slots ? 2 * b->pair_slots : 1024;
+    uint32_t *pairs = malloc(slots * sizeof *pairs);
     if (!pairs)
         return error_set(err, ERR_MEMORY, "out of memory for the merges");
     memset(pairs, 0xFF, slots * sizeof *pairs);
+    free(b->pairs);
     b->pairs = pairs;
     b->pair_slots = slots;
-    for (size_t i = 0; i < old_slots; i++)
-        if (old[i].rank != BPE_NO_RANK)
-            *pair_slot(b, old[i].left, old[i].right) = old[i];
-    free(old);
+    for (uint32_t rank = 0; rank < b->merge_count; rank++)
+        if (b->merges[rank].left >= 0)
+            add_pair(b, rank);
     return OK;
 }
 
@@ -136,11 +193,8 @@ enum status bpe_add_merge(struct bpe *b, const struct vocab *v, const char *left
     TRY(find_token(v, right, right_length, &m.right, err));
     TRY(find_result(b, v, &m, err));
     TRY(grow_merges(b, err));
-    struct bpe_pair *p = pair_slot(b, m.left, m.right);
-    if (p->rank != BPE_NO_RANK)
-        b->merges[p->rank].left = -1;
-    *p = (struct bpe_pair){m.left, m.right, b->merge_count, m.result};
-    b->merges[b->merge_count++] = m;
+    b->merges[b->merge_count] = m;
+    add_pair(b, b->merge_count++);
     return OK;
 }
 
@@ -192,48 +246,92 @@ static void spell(const struct bpe *b, struct bpe_scratch *s, const unsigned cha
     }
 }
 
-static uint32_t rank_at(const struct bpe *b, const struct bpe_scratch *s, size_t i,
-                        int32_t *result) {
-    if (i + 1 >= s->count)
-        return BPE_NO_RANK;
-    const struct bpe_pair *p = bpe_find_pair(b, s->ids[i], s->ids[i + 1]);
-    *result = p ? p->result : -1;
-    return p ? p->rank : BPE_NO_RANK;
+/* A word of up to SHORT_WORD symbols. A symbol that was merged away keeps its place, so
+ * that nothing moves. */
+struct short_word {
+    /* Of the merge with the next symbol: rank << PLACE_BITS | place, so that the least is
+     * the next merge, or BPE_NO_RANK; such ones behind the last too. */
+    uint32_t queue[SHORT_WORD + LANES];
+    uint16_t previous[SHORT_WORD + 1], next[SHORT_WORD];
+};
+
+static uint32_t queue_entry(uint32_t rank, size_t at) {
+    return rank == BPE_NO_RANK ? BPE_NO_RANK : rank << PLACE_BITS | (uint32_t)at;
+}
+
+static void queue_short(const struct bpe *b, struct short_word *w,
+                        const struct bpe_scratch *s, size_t at) {
+    uint32_t rank = w->next[at] < s->count
+                        ? bpe_find_pair(b, s->ids[at], s->ids[w->next[at]])
+                        : BPE_NO_RANK;
+    w->queue[at] = queue_entry(rank, at);
+}
+
+/* The same for every symbol at first, which is a byte and can be looked up directly. */
+static void queue_bytes(const struct bpe *b, struct short_word *w,
+                        const struct bpe_scratch *s, const unsigned char *word) {
+    for (size_t i = 0; i < s->count; i++) {
+        w->previous[i] = (uint16_t)(i - 1);
+        w->next[i] = (uint16_t)(i + 1);
+    }
+    if (!b->byte_pairs) {
+        for (size_t i = 0; i < s->count; i++)
+            queue_short(b, w, s, i);
+        return;
+    }
+    for (size_t i = 0; i + 1 < s->count; i++)
+        w->queue[i] = queue_entry(b->byte_pairs[word[i] << 8 | word[i + 1]], i);
+    w->queue[s->count - 1] = BPE_NO_RANK;
+}
+
+static uint32_t least(const uint32_t *queue, size_t count) {
+    uint32_t lanes[LANES], least_of_all = BPE_NO_RANK;
+    memcpy(lanes, queue, sizeof lanes);
+    for (size_t i = LANES; i < count; i += LANES)
+        for (int lane = 0; lane < LANES; lane++)
+            lanes[lane] = queue[i + lane] < lanes[lane] ? queue[i + lane] : lanes[lane];
+    for (int lane = 0; lane < LANES; lane++)
+        least_of_all = lanes[lane] < least_of_all ? lanes[lane] : least_of_all;
+    return least_of_all;
+}
+
+/* Merges the symbol at a place with the one behind it. */
+static void merge_short_at(const struct bpe *b, struct short_word *w,
+                           struct bpe_scratch *s, size_t at) {
+    size_t gone = w->next[at];
+    s->ids[at] = b->merges[w->queue[at] >> PLACE_BITS].result;
+    s->lengths[at] += s->lengths[gone];
+    w->queue[gone] = BPE_NO_RANK;
+    w->next[at] = w->next[gone];
+    w->previous[w->next[gone]] = (uint16_t)at;
+    queue_short(b, w, s, at);
+    if (at > 0)
+        queue_short(b, w, s, w->previous[at]);
 }
 
 /* Merges up to SHORT_WORD symbols by looking for the minimum each time. */
-static void merge_short(const struct bpe *b, struct bpe_scratch *s) {
-    uint32_t ranks[SHORT_WORD];
-    int32_t results[SHORT_WORD];
-    for (size_t i = 0; i < s->count; i++)
-        ranks[i] = rank_at(b, s, i, &results[i]);
-    while (s->count > 1) {
-        size_t best = 0;
-        for (size_t i = 1; i + 1 < s->count; i++)
-            if (ranks[i] < ranks[best])
-                best = i;
-        if (ranks[best] == BPE_NO_RANK)
-            return;
-        s->ids[best] = results[best];
-        s->lengths[best] += s->lengths[best + 1];
-        s->count--;
-        for (size_t i = best + 1; i < s->count; i++) {
-            s->ids[i] = s->ids[i + 1];
-            s->lengths[i] = s->lengths[i + 1];
-            ranks[i] = ranks[i + 1];
-            results[i] = results[i + 1];
-        }
-        ranks[best] = rank_at(b, s, best, &results[best]);
-        if (best > 0)
-            ranks[best - 1] = rank_at(b, s, best - 1, &results[best - 1]);
+static void merge_short(const struct bpe *b, struct bpe_scratch *s,
+                        const unsigned char *word) {
+    struct short_word w;
+    if (s->count < 2)
+        return;
+    queue_bytes(b, &w, s, word);
+    for (size_t i = 0; i < LANES; i++)
+        w.queue[s->count + i] = BPE_NO_RANK;
+    for (uint32_t first; (first = least(w.queue, s->count)) != BPE_NO_RANK;)
+        merge_short_at(b, &w, s, first & (SHORT_WORD - 1));
+    size_t kept = 0;
+    for (size_t i = 0; i < s->count; i = w.next[i]) {
+        s->ids[kept] = s->ids[i];
+        s->lengths[kept++] = s->lengths[i];
     }
+    s->count = kept;
 }
 
-/* A symbol of a long word: its neighbours, and the merge with the right one. */
+/* A symbol of a long word and its neighbours. */
 struct bpe_links {
     uint32_t previous, next; /* NONE at the ends; a merged-away symbol has length 0 */
-    uint32_t rank;
-    int32_t result;
+    uint32_t rank;           /* of the merge with the right one */
 };
 #define NONE UINT32_MAX
 
@@ -289,21 +387,15 @@ static void queue(const struct bpe *b, struct bpe_scratch *s, uint32_t at,
     l->rank = BPE_NO_RANK;
     if (l->next == NONE)
         return;
-    const struct bpe_pair *p = bpe_find_pair(b, s->ids[at], s->ids[l->next]);
-    if (!p)
-        return;
-    l->rank = p->rank;
-    l->result = p->result;
-    heap_push(s->heap, queued, (uint64_t)p->rank << 32 | at);
+    l->rank = bpe_find_pair(b, s->ids[at], s->ids[l->next]);
+    if (l->rank != BPE_NO_RANK)
+        heap_push(s->heap, queued, (uint64_t)l->rank << 32 | at);
 }
 
-/* Joins a symbol and its right neighbour, which becomes unreachable, and looks for the
- * merges of what is new with its neighbours. Entries of the old pairs stay in the heap.
- */
 static void merge_at(const struct bpe *b, struct bpe_scratch *s, uint32_t at,
                      size_t *queued) {
     struct bpe_links *l = &s->links[at], *right = &s->links[l->next];
-    s->ids[at] = l->result;
+    s->ids[at] = b->merges[l->rank].result;
     s->lengths[at] += s->lengths[l->next];
     s->lengths[l->next] = 0;
     right->rank = BPE_NO_RANK;
@@ -348,7 +440,7 @@ enum status bpe_word(const struct bpe *b, struct bpe_scratch *s,
     TRY(reserve(s, length, err));
     spell(b, s, word, length);
     if (s->count <= SHORT_WORD) {
-        merge_short(b, s);
+        merge_short(b, s, word);
         return OK;
     }
     return merge_long(b, s, err);

@@ -21,20 +21,20 @@ struct bpe_merge {
     int32_t left, right, result; /* left is -1 when a later line repeats the pair */
 };
 
-struct bpe_pair {
-    int32_t left, right;
-    uint32_t rank; /* BPE_NO_RANK: an empty slot */
-    int32_t result;
-};
-
 struct bpe {
     int32_t byte_id[256];     /* -1: the vocabulary has no such byte */
     int32_t unk;              /* stands for a missing byte; -1: missing bytes vanish */
     bool fuse_unk;            /* neighbouring missing bytes make one unk */
     struct bpe_merge *merges; /* by rank, owned */
     uint32_t merge_count, merge_capacity;
-    struct bpe_pair *pairs; /* open addressing, owned */
+    /* Open addressing, owned: a slot is a rank below eight bits of the hash, so that
+     * nearly all pairs that have no merge are told by their slot alone; BPE_NO_RANK is
+     * an empty one. Four bytes each, the most of the table stays in the cache. */
+    uint32_t *pairs;
     size_t pair_slots;
+    /* The rank of a merge of two bytes, at first << 8 | second, BPE_NO_RANK for none;
+     * NULL: not known. Owned. */
+    uint32_t *byte_pairs;
     struct buffer joined; /* used while merges are added */
 };
 
@@ -57,8 +57,12 @@ void bpe_free(struct bpe *b);
 enum status bpe_add_merge(struct bpe *b, const struct vocab *v, const char *left,
                           size_t left_length, const char *right, size_t right_length,
                           struct error *err) MUST_CHECK;
-/* The merge of two ids, NULL when there is none. */
-const struct bpe_pair *bpe_find_pair(const struct bpe *b, int32_t left, int32_t right);
+/* Once all merges are added: lets words begin with a look at a table of byte pairs, which
+ * stays in the cache. Without all 256 bytes in the vocabulary it does nothing. */
+enum status bpe_index_bytes(struct bpe *b, const struct vocab *v,
+                            struct error *err) MUST_CHECK;
+/* The rank of the merge of two ids, BPE_NO_RANK when there is none. */
+uint32_t bpe_find_pair(const struct bpe *b, int32_t left, int32_t right);
 
 /* Encodes one word into scratch->ids. ERR_INPUT above BPE_MAX_WORD, ERR_MEMORY. */
 enum status bpe_word(const struct bpe *b, struct bpe_scratch *scratch,

@@ -59,8 +59,7 @@ static bool meet_first(const struct bpe *b, const int32_t *ranks, int32_t left,
                        int32_t right, int32_t rank) {
     int32_t before = rank; /* merges of lower rank would have come first */
     for (;;) {
-        const struct bpe_pair *p = bpe_find_pair(b, left, right);
-        if (p && (int32_t)p->rank < before)
+        if (bpe_find_pair(b, left, right) < (uint32_t)before)
             return false;
         if (ranks[left] < 0 && ranks[right] < 0)
             return true;

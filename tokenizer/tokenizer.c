@@ -46,6 +46,7 @@ void tokenizer_free(struct tokenizer *t) {
  * come later and are no part of these facts. */
 enum status tokenizer_ready(struct tokenizer *t, struct error *err) {
     t->words = (struct words){&t->bpe, &t->vocab};
+    TRY(bpe_index_bytes(&t->bpe, &t->vocab, err));
     TRY(reach_mark(&t->vocab, &t->bpe, err));
     t->facts.tokens = t->vocab.count;
     t->facts.gaps = t->vocab.size - t->vocab.count;
