@@ -31,7 +31,7 @@ enum {
 };
 
 static size_t bucket_count(const struct word_cache *c) {
-    return (size_t)1 << (64 - c->shift);
+    return c->mask / sizeof *c->buckets + 1;
 }
 
 /* Looking up jumps all over the table: huge pages, asked for before the first touch, save
@@ -48,7 +48,8 @@ static void *take_table(size_t bytes) {
 enum status word_cache_open(struct word_cache *c, unsigned log2_buckets,
                             struct error *err) {
     assert(log2_buckets >= 3 && log2_buckets <= 20);
-    *c = (struct word_cache){.shift = 64 - log2_buckets};
+    size_t most = ((size_t)1 << log2_buckets) - 1;
+    *c = (struct word_cache){.mask = most * sizeof *c->buckets};
     size_t buckets = bucket_count(c);
     c->store_size = buckets * STORE_PER_BUCKET;
     c->buckets = take_table(buckets * sizeof *c->buckets);
@@ -75,8 +76,22 @@ void word_cache_clear(struct word_cache *c) {
     c->store_used = 1; /* place 0 and ids[0] == ~0 mean "none" */
 }
 
+/* As word_key_hash; the product spreads 32 bits over what chooses the bucket (low) and
+ * what tells words apart in it (high). */
 uint64_t word_long_hash(const unsigned char *word, size_t length) {
+#ifdef __SSE4_2__
+    uint64_t hash = length, eight = 0;
+    for (; length > 8; word += 8, length -= 8) {
+        memcpy(&eight, word, 8);
+        hash = _mm_crc32_u64(hash, eight);
+    }
+    eight = 0;
+    memcpy(&eight, word, length);
+    hash = _mm_crc32_u64(hash, eight) * 0x9E3779B97F4A7C15u;
+    return hash ^ hash >> 32;
+#else
     return hash_bytes(word, length);
+#endif
 }
 
 const struct word_long *word_long_bucket(const struct word_cache *c, uint64_t hash) {
@@ -131,7 +146,7 @@ bool word_cache_find(const struct word_cache *c, const unsigned char *word, size
         return false;
     if (length <= WORD_KEY_BYTES) {
         struct word_key key = word_key_of(word, length);
-        const int32_t *slot = word_bucket_find(word_cache_bucket(c, key), key);
+        const int32_t *slot = word_bucket_find(word_cache_bucket(c, key), &key);
         if (slot)
             return word_slot_read(c, slot, ids, count), true;
     }
@@ -204,21 +219,27 @@ static void put_first(struct word_cache *c, struct word_key key,
     memcpy(b->ids[0], ids, sizeof b->ids[0]);
 }
 
-bool word_cache_add(struct word_cache *c, const unsigned char *word, size_t length,
-                    const int32_t *ids, size_t count) {
-    if (length > WORD_LONGEST)
-        return true;
-    if (length > WORD_KEY_BYTES)
-        return add_long(c, word, length, ids, count);
+bool word_cache_add_key(struct word_cache *c, struct word_key key, const int32_t *ids,
+                        size_t count) {
     int32_t slot[WORD_SLOT_IDS] = {-1, -1, -1, -1};
     if (count > WORD_SLOT_IDS) {
         uint32_t place = write_entry(c, ids, count, NULL, 0);
         if (!place)
             return false;
         slot[0] = ~(int32_t)place;
-    } else if (count) {
-        memcpy(slot, ids, count * sizeof *ids);
+    } else {
+        for (size_t i = 0; i < count; i++)
+            slot[i] = ids[i];
     }
-    put_first(c, word_key_of(word, length), slot);
+    put_first(c, key, slot);
     return true;
+}
+
+bool word_cache_add(struct word_cache *c, const unsigned char *word, size_t length,
+                    const int32_t *ids, size_t count) {
+    if (length > WORD_LONGEST)
+        return true;
+    if (length > WORD_KEY_BYTES)
+        return add_long(c, word, length, ids, count);
+    return word_cache_add_key(c, word_key_of(word, length), ids, count);
 }

@@ -46,8 +46,8 @@ enum { WORD_LONG_WAYS = 8 }; /* one cache line */
 
 struct word_cache {
     struct word_bucket *buckets; /* owned */
-    unsigned shift;              /* 64 - log2(number of buckets) */
-    struct word_long *longs;     /* owned */
+    size_t mask; /* of the bits of a hash that say which bucket, at its place in bytes */
+    struct word_long *longs; /* owned */
     /* Entries of two 16-bit numbers, bytes of text and ids; the ids, 24 bits each; the
      * text, if it is a long word's. Owned. */
     unsigned char *store;
@@ -72,6 +72,10 @@ void word_slot_read(const struct word_cache *c, const int32_t slot[WORD_SLOT_IDS
 bool word_cache_add(struct word_cache *c, const unsigned char *word, size_t length,
                     const int32_t *ids, size_t count);
 
+/* The same of a word of up to WORD_KEY_BYTES by its key. */
+bool word_cache_add_key(struct word_cache *c, struct word_key key, const int32_t *ids,
+                        size_t count);
+
 /* For loops over long words: the hash, its bucket to prefetch, the ids. */
 uint64_t word_long_hash(const unsigned char *word, size_t length);
 const struct word_long *word_long_bucket(const struct word_cache *c, uint64_t hash);
@@ -88,31 +92,50 @@ static inline struct word_key word_key_of(const unsigned char *word, size_t leng
 }
 
 /* The same, reading 16 bytes whatever the length is; all must be readable. */
-static inline struct word_key word_key_of_16(const unsigned char *word, size_t length) {
+static inline void word_key_write_16(struct word_key *key, const unsigned char *word,
+                                     size_t length) {
     static const unsigned char keep[32] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF,
                                            0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF,
                                            0xFF, 0xFF, 0xFF, 0xFF};
-    struct word_key key, mask;
-    memcpy(&key, word, sizeof key);
+#ifdef __SSE4_2__
+    __m128i text = _mm_loadu_si128((const __m128i *)(const void *)word);
+    __m128i mask = _mm_loadu_si128((const __m128i *)(const void *)(keep + 16 - length));
+    text = _mm_insert_epi8(_mm_and_si128(text, mask), (int)length, 15);
+    _mm_storeu_si128((__m128i *)(void *)key, text);
+#else
+    struct word_key mask;
+    memcpy(key, word, sizeof *key);
     memcpy(&mask, keep + 16 - length, sizeof mask);
-    key.low &= mask.low;
-    key.high = (key.high & mask.high) | (uint64_t)length << 56;
+    key->low &= mask.low;
+    key->high = (key->high & mask.high) | (uint64_t)length << 56;
+#endif
+}
+
+static inline struct word_key word_key_of_16(const unsigned char *word, size_t length) {
+    struct word_key key;
+    word_key_write_16(&key, word, length);
     return key;
 }
 
-/* Multiplies, or what the processor has for checksums, which is quicker. */
+/* 32 bits. Multiplies, or what the processor has for checksums, which is quicker. */
 static inline uint64_t word_key_hash(struct word_key key) {
 #ifdef __SSE4_2__
-    return _mm_crc32_u64(_mm_crc32_u64(0, key.low), key.high) << 32;
+    return _mm_crc32_u64(_mm_crc32_u64(0, key.low), key.high);
 #else
     uint64_t hash = (key.low ^ key.high * 0x9E3779B97F4A7C15u) * 0xD6E8FEB86659FD93u;
-    return (hash ^ hash >> 32) * 0xA0761D6478BD642Fu;
+    return (hash ^ hash >> 32) * 0xA0761D6478BD642Fu >> 32;
 #endif
 }
 
 static inline struct word_bucket *word_cache_bucket(const struct word_cache *c,
                                                     struct word_key key) {
-    return &c->buckets[word_key_hash(key) >> c->shift];
+    size_t place = word_key_hash(key) & c->mask; /* in bytes */
+    return (struct word_bucket *)(void *)((char *)c->buckets + place);
+}
+
+/* May a word of this bucket have had to leave it? */
+static inline bool word_bucket_is_full(const struct word_bucket *bucket) {
+    return bucket->keys[WORD_BUCKET_WAYS - 1].high != 0;
 }
 
 /* How many ids lie beside the key. */
@@ -132,17 +155,17 @@ static inline size_t word_slot_count(const int32_t ids[WORD_SLOT_IDS]) {
 /* The ids beside the key; NULL when it is not here. Which way it is cannot be foreseen,
  * so it is computed rather than branched on. */
 static inline const int32_t *word_bucket_find(const struct word_bucket *bucket,
-                                              struct word_key key) {
+                                              const struct word_key *key) {
 #ifdef __AVX2__
     __m256i both = _mm256_loadu_si256((const __m256i *)(const void *)bucket->keys);
-    __m128i one = _mm_set_epi64x((long long)key.high, (long long)key.low);
+    __m128i one = _mm_loadu_si128((const __m128i *)(const void *)key);
     __m256i same = _mm256_cmpeq_epi64(both, _mm256_broadcastsi128_si256(one));
     unsigned halves = (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(same));
     unsigned ways = halves & halves >> 1 & 5; /* bit 0: the first, bit 2: the second */
     return ways ? bucket->ids[ways >> 2] : NULL;
 #else
     for (int way = 0; way < WORD_BUCKET_WAYS; way++)
-        if (bucket->keys[way].low == key.low && bucket->keys[way].high == key.high)
+        if (bucket->keys[way].low == key->low && bucket->keys[way].high == key->high)
             return bucket->ids[way];
     return NULL;
 #endif

@@ -45,15 +45,21 @@ void words_close(struct words_state *state) {
     bpe_scratch_free(&state->scratch);
 }
 
+static bool remember(struct words_state *state, struct word_key key,
+                     const unsigned char *word, size_t length) {
+    const struct bpe_scratch *s = &state->scratch;
+    return key.high ? word_cache_add_key(&state->cache, key, s->ids, s->count)
+                    : word_cache_add(&state->cache, word, length, s->ids, s->count);
+}
+
 /* Merges a word that is not in the cache, and puts it there. */
 static enum status merge(const struct words *w, struct words_state *state,
-                         const unsigned char *word, size_t length, struct error *err) {
-    struct bpe_scratch *s = &state->scratch;
-    TRY(bpe_word(w->bpe, s, word, length, err));
-    if (state->cache.buckets &&
-        !word_cache_add(&state->cache, word, length, s->ids, s->count)) {
+                         struct word_key key, const unsigned char *word, size_t length,
+                         struct error *err) {
+    TRY(bpe_word(w->bpe, &state->scratch, word, length, err));
+    if (state->cache.buckets && !remember(state, key, word, length)) {
         fill(&state->cache, w->vocab);
-        word_cache_add(&state->cache, word, length, s->ids, s->count);
+        remember(state, key, word, length);
     }
     return OK;
 }
@@ -62,13 +68,11 @@ static enum status merge(const struct words *w, struct words_state *state,
 struct batch {
     size_t start, count;
     size_t ends[BATCH];
-    /* The keys in halves; of a long word its hash, and 0 in high. */
-    uint64_t low[BATCH], high[BATCH];
+    struct word_key keys[BATCH]; /* of a long word its hash, and 0 in high */
     const void *buckets[BATCH];
 };
 
-/* Splits the next words off and has their cache lines fetched. Keys lie in two arrays of
- * halves, so that they are stored from registers and compared from them. */
+/* Splits the next words off and has their cache lines fetched. */
 static void gather(struct batch *b, const struct words_state *state,
                    const unsigned char *text, size_t length) {
     const struct word_cache copy = state->cache; /* that no store can change */
@@ -77,30 +81,26 @@ static void gather(struct batch *b, const struct words_state *state,
     size_t at = b->start;
     for (size_t i = 0; i < b->count; at = b->ends[i++]) {
         size_t bytes = b->ends[i] - at;
-        struct word_key key;
+        struct word_key *key = &b->keys[i];
         if (bytes > WORD_KEY_BYTES) {
-            key = (struct word_key){word_long_hash(text + at, bytes), 0};
-            b->buckets[i] = word_long_bucket(cache, key.low);
+            *key = (struct word_key){word_long_hash(text + at, bytes), 0};
+            b->buckets[i] = word_long_bucket(cache, key->low);
         } else {
-            key = length - at >= sizeof key ? word_key_of_16(text + at, bytes)
-                                            : word_key_of(text + at, bytes);
-            b->buckets[i] = word_cache_bucket(cache, key);
+            if (length - at >= sizeof *key)
+                word_key_write_16(key, text + at, bytes);
+            else
+                *key = word_key_of(text + at, bytes);
+            b->buckets[i] = word_cache_bucket(cache, *key);
         }
-        b->low[i] = key.low;
-        b->high[i] = key.high;
         __builtin_prefetch(b->buckets[i]);
     }
 }
 
-static inline struct word_key key_at(const struct batch *b, size_t i) {
-    return (struct word_key){b->low[i], b->high[i]};
-}
-
 /* The ids of a word that lie beside its key; NULL when they do not. */
 static inline const int32_t *hit(const struct batch *b, size_t i) {
-    if (!b->high[i])
+    if (!b->keys[i].high)
         return NULL;
-    const int32_t *ids = word_bucket_find(b->buckets[i], key_at(b, i));
+    const int32_t *ids = word_bucket_find(b->buckets[i], &b->keys[i]);
     return ids && ids[0] >= 0 ? ids : NULL;
 }
 
@@ -119,12 +119,13 @@ static bool find(struct words_state *state, const struct batch *b, size_t i,
     struct word_cache *cache = &state->cache;
     if (length > WORD_LONGEST)
         return false;
-    if (!b->high[i])
-        return word_long_find(cache, b->low[i], word, length, ids, count);
-    const int32_t *slot = word_bucket_find(b->buckets[i], key_at(b, i));
+    if (!b->keys[i].high)
+        return word_long_find(cache, b->keys[i].low, word, length, ids, count);
+    const int32_t *slot = word_bucket_find(b->buckets[i], &b->keys[i]);
     if (slot)
         return word_slot_read(cache, slot, ids, count), true;
-    if (!word_long_find(cache, word_long_hash(word, length), word, length, ids, count))
+    if (!word_bucket_is_full(b->buckets[i]) ||
+        !word_long_find(cache, word_long_hash(word, length), word, length, ids, count))
         return false;
     bool is_its_turn = b->ends[i] % 4 == 0; /* as good as random */
     if (is_its_turn && *count <= WORD_SLOT_IDS)
@@ -143,7 +144,7 @@ static enum status look_up(const struct words *w, struct words_state *state,
     *ids = state->found;
     if (find(state, b, i, word, length, state->found, count))
         return OK;
-    TRY(merge(w, state, word, length, err));
+    TRY(merge(w, state, b->keys[i], word, length, err));
     *ids = state->scratch.ids;
     *count = state->scratch.count;
     return OK;
@@ -155,10 +156,10 @@ static enum status emit(const struct words *w, struct words_state *state,
                         size_t length, int32_t **out, struct error *err) {
     size_t count;
     if (!find(state, b, i, word, length, *out, &count)) {
-        TRY(merge(w, state, word, length, err));
+        TRY(merge(w, state, b->keys[i], word, length, err));
         count = state->scratch.count;
-        if (count)
-            memcpy(*out, state->scratch.ids, count * sizeof **out);
+        for (size_t k = 0; k < count; k += WORD_SLOT_IDS) /* both have room behind */
+            memcpy(*out + k, state->scratch.ids + k, WORD_SLOT_IDS * sizeof **out);
     }
     *out += count;
     return OK;
@@ -187,7 +188,7 @@ static enum status visit_uncached(const struct words *w, struct words_state *sta
                                   struct words_visitor visitor, struct error *err) {
     for (size_t at = 0, end; at < length; at = end) {
         end = split_next(text, at, length);
-        TRY(merge(w, state, text + at, end - at, err));
+        TRY(merge(w, state, (struct word_key){0, 0}, text + at, end - at, err));
         TRY(visitor.visit(visitor.self, at, end, state->scratch.ids, state->scratch.count,
                           err));
     }
