@@ -8,15 +8,17 @@
  *                          run (that one is left to what follows)
  *   contractions           found at apostrophes that start one, which are few
  *
- * The next 64 bytes begin at the last start found, so nothing is carried over. What is
- * not ASCII, and what is longer than a block, goes to split_next, which is the
- * specification; the tests compare the two. The idea of classifying whole registers is
- * that of simdjson (Langdale and Lemire, 2019). */
+ * The next 64 bytes begin at the last start found, so nothing is carried over. Characters
+ * beyond ASCII get their classes from the table, all bytes of one the same. Chinese and
+ * Japanese, white space beyond ASCII and what is longer than a block go to split_next,
+ * which is the specification; the tests compare the two. The idea of classifying whole
+ * registers is that of simdjson (Langdale and Lemire, 2019). */
 #include <stdbool.h>
 #include <string.h>
 
 #include "tokenizer/ascii_masks.h"
 #include "tokenizer/split.h"
+#include "tokenizer/unicode.h"
 
 enum { BLOCK = ASCII_MASKS_BYTES };
 
@@ -71,6 +73,34 @@ static ASCII_MASKS_INLINE uint64_t find_starts(const unsigned char *block,
     starts |= white & (~(white << 1) | ~(next_white | line_ends));
     starts |= line_ends << 1 | 1;
     return cut_contractions(block, m, starts);
+}
+
+/* The first byte of most characters of scripts that put no spaces between words. */
+static ASCII_MASKS_INLINE bool is_unspaced(unsigned char lead) {
+    return lead >= 0xE3 && lead <= 0xE9;
+}
+
+/* Gives every byte of a character beyond ASCII its class. The result is the number of
+ * bytes known then: up to white space, the last character of which is no single byte, to
+ * what is no whole character, and to long runs. */
+static ASCII_MASKS_INLINE size_t add_high(const unsigned char *block,
+                                          struct ascii_masks *m, size_t known) {
+    for (uint64_t rest = m->high; rest;) {
+        size_t at = (size_t)__builtin_ctzll(rest);
+        uint32_t code;
+        size_t bytes =
+            is_unspaced(block[at]) ? 0 : unicode_decode(block + at, known - at, &code);
+        if (bytes == 0 || code == UNICODE_BAD)
+            return at;
+        enum unicode_class class = unicode_class(code);
+        uint64_t bits = (((uint64_t)1 << bytes) - 1) << at;
+        if (class == UNICODE_SPACE)
+            return at;
+        m->letter |= class == UNICODE_LETTER ? bits : 0;
+        m->number |= class == UNICODE_NUMBER ? bits : 0;
+        rest &= ~bits;
+    }
+    return known;
 }
 
 /* One pre-token as split_next sees it. */
@@ -145,19 +175,19 @@ static ASCII_MASKS_INLINE uint64_t certain_starts(const struct walk *w, size_t a
     if (w->length - at < BLOCK + 2)
         block = memcpy(tail, block, known);
     struct ascii_masks m = tools.masks(block);
-    if (m.high) {
-        known = (size_t)__builtin_ctzll(m.high);
-        *is_end = false;
-    }
+    size_t readable = add_high(block, &m, known);
+    *is_end &= readable == known;
+    known = readable;
     uint64_t starts = find_starts(block, &m, known, w->by_line) & ~(uint64_t)1;
     size_t sure = *is_end ? known : known > 1 ? known - 1 : 0;
     return sure < BLOCK ? starts & (((uint64_t)1 << sure) - 1) : starts;
 }
 
-/* Does the first character but a space lie beyond ASCII? Its masks would tell nothing. */
-static ASCII_MASKS_INLINE bool is_not_ascii(const struct walk *w, size_t at) {
+/* Is the first character but a space Chinese or Japanese? Its run is seldom within a
+ * block, which would be looked at in vain. */
+static ASCII_MASKS_INLINE bool begins_long_run(const struct walk *w, size_t at) {
     size_t first = at + (w->text[at] == ' ' && at + 1 < w->length);
-    return w->text[first] >= 0x80;
+    return is_unspaced(w->text[first]);
 }
 
 static ASCII_MASKS_INLINE size_t scan(struct walk *w, size_t at, struct tools tools) {
@@ -167,7 +197,7 @@ static ASCII_MASKS_INLINE size_t scan(struct walk *w, size_t at, struct tools to
          */
         if (has_room && w->max - w->count < BLOCK)
             break;
-        if (!has_room || is_not_ascii(w, at)) {
+        if (!has_room || begins_long_run(w, at)) {
             at = step(w, at);
             continue;
         }
