@@ -2,8 +2,9 @@
  *
  * The plan is tasks x seeds, tasks outermost. Before anything runs, the command line, the
  * data folder and the settings of every run that has already finished are checked, so
- * that a mistake costs seconds, not the hours until it is reached. Then each run is one
- * of
+ * that a mistake costs seconds, not the hours until it is reached. Seeds of an earlier
+ * plan count too: the table takes the median over all that are in the folder. Then each
+ * run is one of
  *
  *   done before    its score file is there: nothing to do
  *   cut short      its folder has checkpoints: finetune_run resumes from the newest

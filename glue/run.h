@@ -17,11 +17,11 @@ enum { RUN_MAX_OPTIONS = 80 };
 void run_option_rows(struct option rows[RUN_MAX_OPTIONS]);
 
 /* Fine-tunes every task with every seed into options->finetune.output and leaves the
- * scores there (scores.h). Finished runs are not redone, unless overwrite; if they were
- * made with other settings or weights that is ERR_INCOMPATIBLE, before anything runs. A
- * run that fails is reported and the others go on; the status is then that of the first
- * failure. A signal ends all. `command` holds the rows that filled `options`;
- * *has_begun is false when nothing was tried. */
+ * scores there (scores.h). Finished runs are not redone, unless overwrite; if they, or
+ * other seeds of the plan's tasks there, were made with other settings or weights that is
+ * ERR_INCOMPATIBLE, before anything runs. A run that fails is reported and the others go
+ * on; the status is then that of the first failure. A signal ends all. `command` holds
+ * the rows that filled `options`; *has_begun is false when nothing was tried. */
 enum status run_plan(const struct run_options *options, const struct command *command,
                      const struct notices *notices, bool *has_begun,
                      struct error *err) MUST_CHECK;
