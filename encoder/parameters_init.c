@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "encoder/config.h"
 #include "encoder/parameters.h"
+#include "encoder/vector.h"
 
 /* The name without the model's prefix: all arrangements start from the same weights. */
 static const char *bare_name(const struct parameter *row, const struct config *config) {
@@ -35,33 +36,94 @@ struct rule {
     double scale;
 };
 
-/* Elements 4 block .. 4 block + 3 of the tensor that the row's name has. */
-static void draw(const struct rule *rule, size_t block, float out[4]) {
-    const struct rng_block b =
-        rng_draw(rule->stream, (uint32_t)block, (uint32_t)(block >> 32), 0, 0);
-    for (int i = 0; i < 4 && rule->is_uniform; i++)
-        out[i] = (float)(rule->scale * (2 * rng_uniform(b.word[i]) - 1));
-    for (int i = 0; i < 4 && !rule->is_uniform; i += 2) {
-        rng_normal(b.word[i], b.word[i + 1], out + i);
-        out[i] = (float)(rule->scale * out[i]);
-        out[i + 1] = (float)(rule->scale * out[i + 1]);
+/* log u for u in (0, 1]: u = 2^e m with m within a factor of sqrt 2 of 1, and
+ * log m = 2 artanh((m - 1) / (m + 1)) as a series. Exact to a float, also near 1. */
+static inline double log_of(double u) {
+    uint64_t bits;
+    memcpy(&bits, &u, sizeof bits);
+    const uint64_t shifted = bits - 0x3fe6a09e00000000; /* sqrt 1/2 */
+    const double e = (double)((int32_t)((int64_t)shifted >> 52));
+    bits = (shifted & 0xfffffffffffff) + 0x3fe6a09e00000000;
+    double m;
+    memcpy(&m, &bits, sizeof m);
+    const double s = (m - 1) / (m + 1), q = s * s;
+    double p = 1.0 / 17;
+    p = p * q + 1.0 / 15;
+    p = p * q + 1.0 / 13;
+    p = p * q + 1.0 / 11;
+    p = p * q + 1.0 / 9;
+    p = p * q + 1.0 / 7;
+    p = p * q + 1.0 / 5;
+    p = p * q + 1.0 / 3;
+    return e * M_LN2 + 2 * (s + s * q * p);
+}
+
+/* cos and sin of b / 2^32 of a turn: b is a whole number of quarters and a rest of at
+ * most an eighth, whose Taylor series end early. */
+static inline void turn_of(uint32_t b, double *cosine, double *sine) {
+    const uint32_t quarter = (b + 0x20000000) >> 30;
+    const double x = (double)(int32_t)(b - (quarter << 30)) * (2 * M_PI * 0x1p-32);
+    const double q = x * x;
+    const double s =
+        x + x * q *
+                (-1.0 / 6 +
+                 q * (1.0 / 120 +
+                      q * (-1.0 / 5040 + q * (1.0 / 362880 - q * (1.0 / 39916800)))));
+    const double c =
+        1 + q * (-0.5 +
+                 q * (1.0 / 24 + q * (-1.0 / 720 +
+                                      q * (1.0 / 40320 + q * (-1.0 / 3628800 +
+                                                              q * (1.0 / 479001600))))));
+    const double along = quarter & 1 ? -s : c, across = quarter & 1 ? c : s;
+    *cosine = quarter & 2 ? -along : along;
+    *sine = quarter & 2 ? -across : across;
+}
+
+/* As rng_normal() of each two words, in vectors: there are a hundred million of them. */
+HOT static void normals(float *out, const uint32_t *words, int64_t pairs, double scale) {
+#pragma omp simd
+    for (int64_t i = 0; i < pairs; i++) {
+        double cosine, sine;
+        const double u = ((double)words[2 * i] + 1) * 0x1p-32;
+        const double radius = __builtin_sqrt(-2 * log_of(u));
+        turn_of(words[2 * i + 1], &cosine, &sine);
+        out[2 * i] = (float)(scale * (double)(float)(radius * cosine));
+        out[2 * i + 1] = (float)(scale * (double)(float)(radius * sine));
     }
+}
+
+enum { CHUNK = 1024 /* elements drawn at a time */ };
+
+/* Elements first .. first + count - 1 of the tensor that the row's name has; first is a
+ * multiple of 4, which a draw gives, and count at most CHUNK. */
+static void draw(const struct rule *rule, size_t first, size_t count, float *out) {
+    uint32_t words[CHUNK];
+    float values[CHUNK];
+    for (size_t i = 0; i < count; i += 4) {
+        const size_t block = (first + i) / 4;
+        const struct rng_block b =
+            rng_draw(rule->stream, (uint32_t)block, (uint32_t)(block >> 32), 0, 0);
+        memcpy(words + i, b.word, sizeof b.word);
+    }
+    if (rule->is_uniform)
+        for (size_t i = 0; i < count; i++)
+            values[i] = (float)(rule->scale * (2 * rng_uniform(words[i]) - 1));
+    else
+        normals(values, words, (int64_t)(count + 1) / 2, rule->scale);
+    memcpy(out, values, count * sizeof *out);
 }
 
 static float element(const struct rule *rule, size_t i) {
     float block[4];
-    draw(rule, i / 4, block);
+    draw(rule, i / 4 * 4, 4, block);
     return block[i % 4];
 }
 
 /* Four values a draw, so that a row's values do not depend on who else drew. */
 static void fill(struct parameter *row, const struct rule *rule) {
-    for (size_t i = 0; i < row->count; i += 4) {
-        float block[4];
-        draw(rule, i / 4, block);
-        for (size_t j = 0; j < 4 && i + j < row->count; j++)
-            row->value[i + j] = block[j];
-    }
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < row->count; i += CHUNK)
+        draw(rule, i, row->count - i < CHUNK ? row->count - i : CHUNK, row->value + i);
 }
 
 /* The matrix of a whole stream without the mean over its outputs, of which `row` may

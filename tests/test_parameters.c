@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/rng.h"
 #include "encoder/adamw.h"
 #include "encoder/config.h"
 #include "encoder/parameters.h"
@@ -150,6 +151,27 @@ static void values_depend_on_seed_and_name_only(void **state) {
     parameters_free(&a), parameters_free(&b), parameters_free(&c), parameters_free(&d);
 }
 
+/* The name's hash (FNV-1a) names the stream; a draw of four words gives four values. */
+static void normal_values_are_those_of_the_generator(void **state) {
+    (void)state;
+    struct parameters p;
+    const struct parameter *row = drawn(&p, PARAMETER_EMBEDDING, 1, "e", 7);
+    const uint64_t hash = (0xcbf29ce484222325 ^ 'e') * 0x100000001b3;
+    const struct rng r = rng_stream(7, RNG_INIT, (uint32_t)(hash >> 32), (uint32_t)hash);
+    for (uint32_t i = 600; i < row->count; i += 2) {
+        float pair[2];
+        const struct rng_block b = rng_draw(r, i / 4, 0, 0, 0);
+        rng_normal(b.word[i % 4], b.word[i % 4 + 1], pair);
+        for (int j = 0; j < 2; j++) {
+            const double expected =
+                config.arrangement.initializer_range * (double)pair[j];
+            assert_true(fabs((double)row->value[i + (uint32_t)j] - expected) <=
+                        2e-7 * fabs(expected));
+        }
+    }
+    parameters_free(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_aligned_unless_they_adjoin),
@@ -158,6 +180,7 @@ int main(void) {
         cmocka_unit_test_setup(each_rule_has_its_deviation, defaults),
         cmocka_unit_test_setup(embeddings_leave_their_pad_row_zero, defaults),
         cmocka_unit_test_setup(values_depend_on_seed_and_name_only, defaults),
+        cmocka_unit_test_setup(normal_values_are_those_of_the_generator, defaults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
