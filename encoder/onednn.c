@@ -117,8 +117,9 @@ void device_reserve(struct device *d, int64_t rows, int64_t columns) {
         grow(d, &d->weights, most_bytes(d->dtype, rows, columns));
 }
 
-/* Columns of dy that are turned into rows at a time: so many stay in the cache. */
-enum { TURNED = 1024, TURNED_UNIT = 64 };
+/* Columns of dy that are turned into rows at a time, and rows of dy and x that are summed
+ * at a time: so many stay in the cache. */
+enum { TURNED = 1024, TURNED_UNIT = 64, SUMMED = 2048 };
 
 static int64_t turned_at_once(int64_t columns) {
     const int64_t count = (columns + TURNED - 1) / TURNED;
@@ -129,12 +130,19 @@ static size_t turned_bytes(enum dtype dtype, int64_t rows, int64_t columns) {
     return (size_t)(turned_at_once(columns) * pack_even(rows)) * dtype_bytes(dtype);
 }
 
+/* Parts of nearly equal length. */
+static int64_t summed_at_once(int64_t rows) {
+    const int64_t count = (rows + SUMMED - 1) / SUMMED;
+    return tensor_round_rows((rows + count - 1) / count);
+}
+
 void device_reserve_rows(struct device *d, int64_t rows, int64_t outputs,
                          int64_t inputs) {
     if (d->dtype == DTYPE_F32 && !d->packs_f32)
         return;
-    grow(d, &d->inputs, pack_bytes(d->dtype, rows, inputs));
-    grow(d, &d->gradients, turned_bytes(d->dtype, rows, outputs));
+    const int64_t most = rows < SUMMED ? rows : SUMMED; /* of any smaller batch, too */
+    grow(d, &d->inputs, pack_bytes(d->dtype, most, inputs));
+    grow(d, &d->gradients, turned_bytes(d->dtype, most, outputs));
 }
 
 size_t device_bytes(const struct device *d) {
@@ -157,8 +165,9 @@ static bool packs_weight(struct device *d, enum dtype dtype, int64_t rows,
 enum { LEAST_SUM = 32, FAR_APART = 2048 };
 
 static bool packs_operands(const struct device *d, struct tensor dy, struct tensor x) {
-    const bool fits = pack_bytes(x.dtype, x.rows, x.columns) <= d->inputs.size &&
-                      turned_bytes(dy.dtype, dy.rows, dy.columns) <= d->gradients.size;
+    const int64_t rows = x.rows > 0 ? summed_at_once(x.rows) : 0;
+    const bool fits = pack_bytes(x.dtype, rows, x.columns) <= d->inputs.size &&
+                      turned_bytes(dy.dtype, rows, dy.columns) <= d->gradients.size;
     return fits && x.rows >= LEAST_SUM &&
            (x.dtype == DTYPE_BF16 || (d->packs_f32 && x.columns >= FAR_APART));
 }
@@ -207,8 +216,8 @@ void device_product_input_add(struct device *d, struct tensor dx, struct tensor 
 }
 
 /* Columns of dy become rows, x lies in blocks. */
-static void product_weight_packed(struct device *d, struct tensor dweight,
-                                  struct tensor dy, struct tensor x, bool add) {
+static void product_weight_part(struct device *d, struct tensor dweight, struct tensor dy,
+                                struct tensor x, bool add) {
     const int64_t step = turned_at_once(dy.columns);
     pack_plain(d->inputs.base, x.dtype, x, d->team.threads);
     for (int64_t first = 0; first < dy.columns; first += step) {
@@ -222,6 +231,16 @@ static void product_weight_packed(struct device *d, struct tensor dweight,
         pack_columns(d->gradients.base, dy, first, count, d->team.threads);
         run(d, shape, d->gradients.base, d->inputs.base,
             tensor_floats(dweight) + first * x.columns, NULL);
+    }
+}
+
+static void product_weight_packed(struct device *d, struct tensor dweight,
+                                  struct tensor dy, struct tensor x, bool add) {
+    const int64_t step = summed_at_once(x.rows);
+    for (int64_t first = 0; first < x.rows; first += step) {
+        const int64_t left = x.rows - first, count = left < step ? left : step;
+        product_weight_part(d, dweight, tensor_rows(dy, first, count),
+                            tensor_rows(x, first, count), add || first > 0);
     }
 }
 

@@ -226,13 +226,14 @@ static void in_backward(const struct sublayer *s, struct tensor dx, struct tenso
                          in_matrix(s, s->in_weight->value, first, dy.columns));
 }
 
-/* dcore of attention: through the output matrix, the norm and the head scales. */
+/* dcore of attention: through the output matrix, the norm and the head scales. It stands
+ * in `room` until the input's gradient takes its place. */
 static struct tensor attention_output_backward(struct sublayer *s, const struct stage *st,
                                                const struct workspace *w,
-                                               struct tensor dz) {
+                                               struct tensor room, struct tensor dz) {
     const struct middle middle = middle_of(s);
     const struct tensor context = tensor_head(s->context, st->rows_out);
-    const struct tensor dcore = tensor_head(w->dcore, st->rows_out);
+    const struct tensor dcore = {room.data, context.dtype, st->rows_out, context.columns};
     struct tensor c = context;
     linear_backward_input(&s->output, dcore, dz);
     if (!middle_is_identity(&middle)) {
@@ -255,7 +256,7 @@ static void projection_backward(const struct sublayer *s, struct tensor dx,
 static void attention_core_backward(struct sublayer *s, const struct stage *st,
                                     const struct workspace *w, struct tensor du,
                                     struct tensor dz, struct tensor u) {
-    const struct tensor dcore = attention_output_backward(s, st, w, dz);
+    const struct tensor dcore = attention_output_backward(s, st, w, du, dz);
     const struct projections p = projections_of(s, st, s->hidden);
     const struct projections d = projections_of(s, st, w->wide);
     attention_backward(s->attention, st->attention, p.heads, probs_rate(s, st),

@@ -57,10 +57,10 @@ struct workspace {
     struct tensor wide;      /* (N, max(3 D, F)): what stands between two matrices */
     struct tensor branch;    /* (N, D): z where it is not kept; its gradient */
     struct tensor normed[3]; /* (N, D): outputs of norms, which are not kept */
-    struct tensor dcore;     /* (N, D): of attention's context */
-    struct tensor dx[2];     /* (N, D) f32: the stream's gradient, used in turn */
-    struct tensor dpicked;   /* (R, D) f32: of picked queries' input */
-    struct tensor dbottom;   /* (N, D) f32 */
+    struct tensor dx[2];   /* (N, D) f32: the stream's gradient, used in turn; attention's
+                              dcore stands in the free one */
+    struct tensor dpicked; /* (R, D) f32: of picked queries' input */
+    struct tensor dbottom; /* (N, D) f32 */
 };
 
 struct sublayer {

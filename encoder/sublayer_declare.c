@@ -160,12 +160,16 @@ void workspace_layout(struct workspace *w, struct arena *arena,
     w->wide = tensor_take(arena, dtype, max_rows, most(train ? 3 * d : d, f));
     w->branch = tensor_take(arena, dtype, max_rows, stream);
     for (int i = 0; i < outputs_at_once(config); i++)
-        w->normed[i] = tensor_take(arena, dtype, max_rows, stream);
+        if (!train || i == 0)
+            w->normed[i] = tensor_take(arena, dtype, max_rows, stream);
     if (!train)
         return;
-    w->dcore = tensor_take(arena, dtype, max_rows, d);
-    for (int i = 0; i < 2; i++)
-        w->dx[i] = tensor_take(arena, DTYPE_F32, max_rows, stream);
+    for (int i = 0; i < 2; i++) {
+        w->dx[i] = tensor_take(arena, DTYPE_F32, max_rows, d); /* dcore may be wider */
+        w->dx[i].columns = stream;
+        if (i + 1 < outputs_at_once(config)) /* forward alone needs it */
+            w->normed[i + 1] = (struct tensor){w->dx[i].data, dtype, max_rows, stream};
+    }
     w->dpicked = tensor_take(arena, DTYPE_F32, max_picked, stream);
     if (config->arrangement.bottom_skip)
         w->dbottom = tensor_take(arena, DTYPE_F32, max_rows, stream);
