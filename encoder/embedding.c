@@ -12,6 +12,7 @@
 
 #include "encoder/columns.h"
 #include "encoder/rows.h"
+#include "encoder/scattered.h"
 #include "encoder/vector.h"
 
 /* The table's gradient is a product too where an MLM head is tied to it. */
@@ -22,7 +23,8 @@ void embedding_declare(struct embedding *e, const struct config *config,
     struct parameter_spec table = {.init = PARAMETER_EMBEDDING,
                                    .zero_row = config->pad_token_id,
                                    .decay = true,
-                                   .is_product = true};
+                                   .is_product = true,
+                                   .scatters = true};
     char name[128];
     *e = (struct embedding){.first_position = config->pad_token_id + 1,
                             .pad_token_id = config->pad_token_id,
@@ -31,7 +33,7 @@ void embedding_declare(struct embedding *e, const struct config *config,
                             .team = team};
     e->word = parameters_add(p, table, config->vocab_size, config->hidden_size,
                              "%s.embeddings.word_embeddings.weight", prefix);
-    table.is_product = false;
+    table.is_product = table.scatters = false;
     e->position =
         parameters_add(p, table, config->max_position_embeddings, config->hidden_size,
                        "%s.embeddings.position_embeddings.weight", prefix);
@@ -130,7 +132,9 @@ void embedding_backward(const struct embedding *e, struct tensor dx, const int32
                         struct rng stream) {
     const struct tensor dsum = e->narrows ? tensor_head(e->wide, dx.rows) : dx;
     const int64_t width = dsum.columns;
-    parameters_settle(e->word);
+    scattered_settle(e->word);
+    for (int64_t n = 0; n < num_tokens; n++)
+        scattered_mark(e->word, ids[n]);
 #pragma omp parallel for schedule(static) num_threads(e->team->threads)
     for (int part = 0; part < team_parts(num_tokens); part++) {
         float *sums = team_sums(e->team, part, NORM_SUMS * width);

@@ -68,6 +68,7 @@ struct parameter *parameters_add(struct parameters *p, struct parameter_spec spe
     row->side = spec.side;
     row->stream = spec.stream;
     row->is_product = spec.is_product;
+    row->scatters = spec.scatters;
     return row;
 }
 
@@ -92,6 +93,10 @@ static void take_blocks(struct parameters *p) {
     p->gradient = ARENA_TAKE(&p->arena, float, p->total);
     p->exp_avg = ARENA_TAKE(&p->arena, float, p->total);
     p->exp_avg_sq = ARENA_TAKE(&p->arena, float, p->total);
+    for (int i = 0; i < p->count; i++)
+        if (p->rows[i]->scatters)
+            p->rows[i]->marked =
+                ARENA_TAKE(&p->arena, unsigned char, p->rows[i]->shape[0]);
 }
 
 enum status parameters_allocate(struct parameters *p, bool training, struct error *err) {
@@ -117,22 +122,25 @@ enum status parameters_allocate(struct parameters *p, bool training, struct erro
 }
 
 void parameters_clear_gradients(struct parameters *p) {
-    if (p->gradient)
-        memset(p->gradient, 0, p->total * sizeof *p->gradient);
-    for (int i = 0; i < p->count; i++)
-        p->rows[i]->is_stale = p->rows[i]->is_product;
+    for (int i = 0; i < p->count; i++) {
+        struct parameter *row = p->rows[i];
+        row->is_stale = row->is_product;
+        if (row->gradient && !row->is_product)
+            memset(row->gradient, 0, row->count * sizeof *row->gradient);
+    }
 }
 
 bool parameters_adds(struct parameter *row) {
     const bool adds = !row->is_stale;
-    row->is_stale = false;
+    row->is_stale = row->is_scattered = false;
     return adds;
 }
 
 void parameters_settle(struct parameter *row) {
-    if (row->is_stale)
-        memset(row->gradient, 0, row->count * sizeof *row->gradient);
-    row->is_stale = false;
+    if (!row->is_stale)
+        return;
+    memset(row->gradient, 0, row->count * sizeof *row->gradient);
+    row->is_stale = row->is_scattered = false;
 }
 
 void parameters_settle_all(const struct parameters *p) {

@@ -43,10 +43,12 @@ struct parameter {
     bool adjoins; /* begins where the row before ends, without padding */
     bool is_buffer;
     enum parameter_side side;
-    int64_t stream;  /* an axis of one channel less leaves the last one out */
-    bool is_product; /* see parameter_spec */
-    bool is_stale;   /* the gradient counts as 0, whatever lies there */
-    size_t offset;   /* of its elements in the blocks */
+    int64_t stream;              /* an axis of one channel less leaves the last one out */
+    bool is_product;             /* see parameter_spec */
+    bool is_stale;               /* the gradient counts as 0, whatever lies there */
+    bool is_scattered, scatters; /* see scattered.h */
+    unsigned char *marked;       /* a table's rows that have a gradient, when scattered */
+    size_t offset;               /* of its elements in the blocks */
     float *value;
     float *gradient, *exp_avg, *exp_avg_sq; /* NULL unless training, or a buffer */
 };
@@ -74,6 +76,7 @@ struct parameter_spec {
     int64_t stream;
     bool is_product; /* its gradient is a product, which can be written as well as added:
                         after an update it is left stale, not cleared */
+    bool scatters;   /* its rows can get gradients one by one (scattered.h) */
 };
 
 /* Adds a row; `columns` 0 = a vector of `rows`. The name is formatted. NULL when out of

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "encoder/safetensors.h"
+#include "encoder/scattered.h"
 
 enum { LEAST_TOKENS = 5 }; /* <s> A </s></s> B </s> with one token in A and B together */
 _Static_assert(CLASSIFIER_MAX_LABELS ==
@@ -152,6 +153,8 @@ enum status classifier_load(struct classifier *c, bool training, uint64_t seed,
     for (int i = 0; c->new_head && i < p->count; i++)
         if (p->rows[i]->is_head)
             parameters_initialise_row(p->rows[i], &c->config, seed);
+    if (training) /* its memory, as long as no other needs it */
+        scattered_settle(encoder_word_embeddings(c->encoder));
     return OK;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/rng.h"
 #include "encoder/adamw.h"
+#include "encoder/scattered.h"
 #include "tests/support.h"
 
 enum { ROWS = 3 };
@@ -92,11 +93,53 @@ static void the_threads_do_not_change_a_bit(void **state) {
     parameters_free(&one), parameters_free(&three);
 }
 
+/* Three steps of two accumulated batches on a table of 300 rows, of which few are read:
+ * moments of all rows decay. */
+static void scattered_gradients_give_the_same_as_dense_ones(void **state) {
+    (void)state;
+    enum { TABLE = 300, WIDTH = 40 };
+    struct error err;
+    struct parameters two[2] = {0};
+    for (int dense = 0; dense < 2; dense++) {
+        struct parameters *p = &two[dense];
+        parameters_add(p, (struct parameter_spec){.decay = true}, 9, 0, "first");
+        struct parameter *table = parameters_add(
+            p, (struct parameter_spec){.is_product = true, .scatters = true}, TABLE,
+            WIDTH, "table");
+        SUPPORT_OK(parameters_allocate(p, true, &err), err);
+        for (uint32_t t = 1; t <= 3; t++) {
+            memset(table->gradient, 1, table->count * sizeof(float)); /* stale */
+            for (uint32_t batch = 0; batch < 2; batch++) {
+                if (dense)
+                    parameters_settle(table);
+                else
+                    scattered_settle(table);
+                for (int64_t i = 0; i < 7; i++) {
+                    const int64_t id = (i * 37 + t * 5 + batch) % TABLE;
+                    scattered_mark(table, id);
+                    for (int64_t c = 0; c < WIDTH; c++)
+                        table->gradient[id * WIDTH + c] += draw(batch, i * WIDTH + c, t);
+                }
+            }
+            assert_int_equal(table->is_scattered, !dense);
+            const double norm = adamw_gradient_norm(p, 1, 2);
+            assert_true(norm > 1 && norm < 30);
+            adamw_update(p, &rule, 1 / norm, t, 2);
+        }
+    }
+    for (size_t i = 0; i < two[0].total; i++) {
+        assert_true(fabsf(two[0].value[i] - two[1].value[i]) < 1e-8f);
+        assert_true(fabsf(two[0].exp_avg[i] - two[1].exp_avg[i]) < 1e-8f);
+    }
+    parameters_free(&two[0]), parameters_free(&two[1]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(updates_follow_the_formula),
         cmocka_unit_test(the_norm_is_of_all_gradients_scaled),
         cmocka_unit_test(the_threads_do_not_change_a_bit),
+        cmocka_unit_test(scattered_gradients_give_the_same_as_dense_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
