@@ -230,6 +230,7 @@ static void worse(double *worst, double found) { *worst = support_worse(*worst, 
  * that the loss does not reach must be 0. */
 static void compare_gradients(const struct model *m, const char *loss, int64_t targets,
                               struct worst *w) {
+    parameters_settle_all(&m->parameters);
     const double scale = 1.0 / (double)targets;
     double worst_key = 0, top = 0;
     for (int i = 0; i < m->parameters.count; i++) {
