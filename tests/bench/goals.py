@@ -60,6 +60,7 @@ def parse():
     parser.add_argument("--peer", action="append", metavar="PYTHON",
                         help="an interpreter that has PyTorch; of several the fastest is taken "
                         "(default: this one and /usr/bin/python3)")
+    parser.add_argument("--as-installed", action="store_true", help="PyTorch without the settings that make it faster")
     parser.add_argument("--glue", metavar="DIR", default=os.environ.get("GLUE_DATA"),
                         help="folder of the nine GLUE tasks (default: $GLUE_DATA)")
     parser.add_argument("--build", default="build", help="folder of the built programs")
@@ -73,7 +74,7 @@ def is_chosen(row, patterns):
 def main():
     options = parse()
     with tempfile.TemporaryDirectory() as folder:
-        lab = Lab(options.build, options.peer, options.glue, folder)
+        lab = Lab(options, folder)
         chosen = [row for row in rows.make_rows(lab) if is_chosen(row, options.only)]
         if options.list:
             print("\n".join(row.name for row in chosen))

@@ -11,10 +11,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Lab:
-    def __init__(self, build, pythons, glue, folder):
-        self.build, self.glue, self.folder = build, glue, folder
-        self.peers = settings.find_peers(pythons, folder)
-        self.normglue = os.path.join(build, "normglue")
+    def __init__(self, options, folder):
+        self.build, self.glue, self.folder = options.build, options.glue, folder
+        self.peers = settings.find_peers(options.peer, folder, options.as_installed)
+        self.normglue = os.path.join(options.build, "normglue")
         self.has_bf16 = "bf16" in self.run("bench_step", "layers=1", "vocab=99", "lengths=8").split(",")[2]
         self.kept, self.running, self.abouts = {}, [], []
 

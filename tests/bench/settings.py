@@ -46,8 +46,10 @@ def mkl_switch(folder):
     return library if done.returncode == 0 else None
 
 
-def environment(config, folder):
+def environment(config, folder, as_installed):
     """Variables for a PyTorch of this configuration, and what they are called."""
+    if as_installed:
+        return {}, ["as installed"]
     preload, names, variables = [], [], {}
     if "Math Kernel Library" in config and has_avx512():
         preload.append(mkl_switch(folder))
@@ -63,7 +65,7 @@ def environment(config, folder):
     return variables, names
 
 
-def find_peers(pythons, folder):
+def find_peers(pythons, folder, as_installed):
     found, versions = [], set()
     for python in pythons or [sys.executable, "/usr/bin/python3"]:
         done = subprocess.run([python, "-c", ASK], capture_output=True, text=True)
@@ -71,7 +73,7 @@ def find_peers(pythons, folder):
             continue
         version, config, transformers = json.loads(done.stdout)
         if version not in versions:
-            variables, names = environment(config, folder)
+            variables, names = environment(config, folder, as_installed)
             found.append(Peer(python, variables, transformers, "PyTorch %s: %s" % (version, ", ".join(names))))
         versions.add(version)
     return found
