@@ -21,7 +21,6 @@ TASKS = {"CoLA": (3,), "SST-2": ("sentence",), "MRPC": ("#1 String", "#2 String"
 BATCHES, BATCH, MOST = 2, 32, 128
 LENGTHS = (16, 32, 64, 96, 128)
 NOTE = "geometric mean of 9 tasks, %d batches each" % BATCHES
-ROUNDS = 5
 VOCABULARY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "tokenizer")
 
 
@@ -68,13 +67,13 @@ def between(seconds, length):
 
 
 def measure(lab, work):
-    """Five rounds: {"128": ratio, "longest": ratio}."""
+    """A round: {"128": ratio, "longest": ratio}."""
     if not lab.glue:
         raise Failed("no folder of GLUE tasks: --glue DIR or GLUE_DATA")
     tasks = [batches_of(lab, folder, columns) for folder, columns in TASKS.items()]
     peer = lab.peer(work("cls", "bf16", "%dx%d" % (MOST, BATCH)))
     ours = lab.ours(work("cls", "bf16", "%dx%d" % (MOST, BATCH)))
-    return [one_round(peer, ours, tasks) for _ in range(ROUNDS)]
+    return [one_round(peer, ours, tasks) for _ in range(lab.rounds)]
 
 
 def one_round(peer, ours, tasks):

@@ -63,6 +63,7 @@ def parse():
     parser.add_argument("--as-installed", action="store_true", help="PyTorch without the settings that make it faster")
     parser.add_argument("--glue", metavar="DIR", default=os.environ.get("GLUE_DATA"),
                         help="folder of the nine GLUE tasks (default: $GLUE_DATA)")
+    parser.add_argument("--rounds", type=int, default=5, help="ratios a row (default: 5; 3 for a quick look)")
     parser.add_argument("--build", default="build", help="folder of the built programs")
     return parser.parse_args()
 
@@ -79,7 +80,7 @@ def main():
         if options.list:
             print("\n".join(row.name for row in chosen))
             return
-        print(HEAD % ("", "goal", "median", "of five", "", ""))
+        print(HEAD % ("", "goal", "median", "range", "", ""))
         results = []
         for row in chosen:
             results.append(measure(row, lab))

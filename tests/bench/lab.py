@@ -6,13 +6,13 @@ import subprocess
 import settings
 from processes import Failed, Process, available_gigabytes
 
-ROUNDS = 5
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Lab:
     def __init__(self, options, folder):
         self.build, self.glue, self.folder = options.build, options.glue, folder
+        self.rounds = options.rounds
         self.peers = settings.find_peers(options.peer, folder, options.as_installed)
         self.normglue = os.path.join(options.build, "normglue")
         self.has_bf16 = "bf16" in self.run("bench_step", "layers=1", "vocab=99", "lengths=8").split(",")[2]
@@ -90,11 +90,11 @@ class Lab:
         lengths = work["lengths"]
         peer = self.peer(work)
         if work.get("apart"):
-            theirs = [peer.repetition(lengths) for _ in range(ROUNDS)]
+            theirs = [peer.repetition(lengths) for _ in range(self.rounds)]
             peaks = [peer.peak_megabytes()]
             self.close(peer)
             ours = self.ours(work)
-            return list(zip(theirs, [ours.repetition(lengths) for _ in range(ROUNDS)])), peaks + [ours.peak_megabytes()]
+            return list(zip(theirs, [ours.repetition(lengths) for _ in range(self.rounds)])), peaks + [ours.peak_megabytes()]
         ours = self.ours(work)
         pairs = self.turns((peer, lengths), (ours, lengths))
         return pairs, [peer.peak_megabytes(), ours.peak_megabytes()]
@@ -103,4 +103,4 @@ class Lab:
         """Five tuples of answers of processes that take turns; a side is (process, work)."""
         for process, work in sides:
             process.warm_up(work)
-        return [tuple(process.repetition(work) for process, work in sides) for _ in range(ROUNDS)]
+        return [tuple(process.repetition(work) for process, work in sides) for _ in range(self.rounds)]
