@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "encoder/bf16.h"
+#include "encoder/columns.h"
 #include "encoder/small_product.h"
 #include "encoder/vector.h"
 
@@ -162,7 +163,7 @@ struct task {
     int64_t keys;              /* rows of k and v */
     int64_t first, last;       /* query rows */
     struct heads_view q, k, v; /* this head's; k and v from the sequence's first row */
-    float scale;
+    float scale, head_scale;   /* of scores, of the output */
     struct mask mask;
     struct row_names names;
 };
@@ -179,7 +180,8 @@ static struct heads_view part_of(const struct attention *a, struct heads_view x,
 }
 
 static struct task task_of(const struct attention *a, const struct attention_rows *rows,
-                           int64_t index, struct heads x, struct mask mask) {
+                           int64_t index, struct heads x, struct mask mask,
+                           const float *head_scale) {
     const int64_t sequence = index / a->num_heads, head = index % a->num_heads;
     const int64_t key = rows->key_starts[sequence];
     return (struct task){
@@ -194,6 +196,7 @@ static struct task task_of(const struct attention *a, const struct attention_row
         .k = part_of(a, x.k, key, head),
         .v = part_of(a, x.v, key, head),
         .scale = 1 / sqrtf((float)a->head_size),
+        .head_scale = head_scale ? head_scale[head] : 1,
         .mask = mask,
         .names = rows->queries,
     };
@@ -288,15 +291,16 @@ static void forward_block(const struct task *t, const struct scratch *s, int64_t
     small_product(t->dtype, count, s->width, words(t, t->keys), by_keys(t, s, s->p), s->v,
                   s->width, s->out, s->width, 0);
     for (int64_t i = 0; i < count; i++)
-        scatter(t, s, context, first + i, s->out + i * s->width, 1, 1 / sums[i]);
+        scatter(t, s, context, first + i, s->out + i * s->width, 1,
+                t->head_scale / sums[i]);
 }
 
 void attention_forward(const struct attention *a, struct attention_rows rows,
                        struct heads x, float rate, struct rng stream,
-                       struct tensor context, float *lse) {
+                       const float *head_scale, struct tensor context, float *lse) {
 #pragma omp parallel for schedule(dynamic) num_threads(a->threads)
     for (int64_t i = 0; i < rows.num_sequences * a->num_heads; i++) {
-        const struct task t = task_of(a, &rows, i, x, mask_of(rate, stream));
+        const struct task t = task_of(a, &rows, i, x, mask_of(rate, stream), head_scale);
         const struct scratch s = scratch_of_thread(a, t.keys);
         transpose(&t, s.kt, s.ld, t.k, t.keys);
         pair(&t, &s, s.v, t.v, 0, t.keys);
@@ -310,12 +314,12 @@ void attention_forward(const struct attention *a, struct attention_rows rows,
 /* What a task reads and writes, beside x. */
 struct gradients {
     struct heads_view dcontext, dq; /* this head's */
-    const float *lse;
+    float *lse;                     /* becomes rowsum(P dP) */
 };
 
 /* Dropped P into s->p, dS into s->dp, for `count` queries whose dO V^T is in s->dp. */
 static void backward_rows(const struct task *t, const struct scratch *s, int64_t first,
-                          int64_t count, const float *lse) {
+                          int64_t count, float *lse) {
     const struct mask *m = &t->mask;
     const uint16_t *draws = (const uint16_t *)s->draws;
     for (int64_t i = 0; i < count; i++) {
@@ -324,10 +328,11 @@ static void backward_rows(const struct task *t, const struct scratch *s, int64_t
         if (m->rate > 0)
             rng_fill(m->stream, t->names.sequence[row], t->names.token[row],
                      (uint32_t)t->head, 0, (uint32_t)(t->keys + 7) / 8, s->draws);
-        const float delta =
-            probabilities_row(p, dp, t->keys, t->scale, lse[row * t->num_heads + t->head],
-                              draws, m->threshold, m->keep_scale);
+        float *kept = &lse[row * t->num_heads + t->head];
+        const float delta = probabilities_row(p, dp, t->keys, t->scale, *kept, draws,
+                                              m->threshold, m->keep_scale);
         backward_row(p, dp, t->keys, delta, draws, m->threshold, m->keep_scale);
+        *kept = delta;
     }
 }
 
@@ -356,7 +361,7 @@ static void backward_block(const struct task *t, const struct scratch *s, int64_
     add_to_keys(t, s, s->dp, count, s->q, s->dk, is_first);
     small_product(t->dtype, count, s->width, words(t, t->keys), by_keys(t, s, s->dp),
                   s->k, s->width, s->out, s->width, 0);
-    scatter(t, s, g->dq, first, s->out, count, t->scale);
+    scatter(t, s, g->dq, first, s->out, count, t->scale * t->head_scale);
 }
 
 static void clear(const struct task *t, struct heads_view x) {
@@ -377,16 +382,17 @@ static void backward_task(const struct task *t, const struct scratch *s,
     pair(t, s, s->k, t->k, 0, t->keys);
     for (int64_t first = t->first; first < t->last; first += QUERIES)
         backward_block(t, s, first, g);
-    scatter(t, s, dk, 0, s->dk, t->keys, t->scale);
-    scatter(t, s, dv, 0, s->dv, t->keys, 1);
+    scatter(t, s, dk, 0, s->dk, t->keys, t->scale * t->head_scale);
+    scatter(t, s, dv, 0, s->dv, t->keys, t->head_scale);
 }
 
 void attention_backward(const struct attention *a, struct attention_rows rows,
-                        struct heads x, float rate, struct rng stream, const float *lse,
-                        struct tensor dcontext, struct heads dx) {
+                        struct heads x, float rate, struct rng stream,
+                        const float *head_scale, float *lse, struct tensor dcontext,
+                        struct heads dx, float *dscale) {
 #pragma omp parallel for schedule(dynamic) num_threads(a->threads)
     for (int64_t i = 0; i < rows.num_sequences * a->num_heads; i++) {
-        const struct task t = task_of(a, &rows, i, x, mask_of(rate, stream));
+        const struct task t = task_of(a, &rows, i, x, mask_of(rate, stream), head_scale);
         const struct scratch s = scratch_of_thread(a, t.keys);
         const int64_t key = rows.key_starts[i / a->num_heads];
         const struct gradients g = {heads_view(dcontext, t.head * t.head_size),
@@ -394,4 +400,8 @@ void attention_backward(const struct attention *a, struct attention_rows rows,
         backward_task(&t, &s, &g, part_of(a, dx.k, key, t.head),
                       part_of(a, dx.v, key, t.head));
     }
+    if (head_scale)
+        columns_sum(dscale,
+                    tensor_f32(lse, rows.query_starts[rows.num_sequences], a->num_heads),
+                    a->threads);
 }

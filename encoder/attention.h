@@ -4,6 +4,10 @@
  *   dV = dropout(P)^T dO;  dP = mask dO V^T / (1 - rate);  dS = P (dP - rowsum(P dP))
  *   dQ = dS K / sqrt(e);   dK = dS^T Q / sqrt(e)
  *
+ * With a learned scalar s a head (NormFormer's head_scale) the output is s O: backward
+ * takes dO of s O, so that its products give gradients without s, which they get where
+ * they are written, and ds = sum of rowsum(P dP).
+ *
  * Only a block of query rows of P exists at a time, in a thread's scratch: forward keeps
  * the log of the softmax's denominator, a float a row and head, and backward computes P
  * again from it and draws the same mask (as Dao et al. 2022, arXiv:2205.14135). A
@@ -53,13 +57,16 @@ struct attention {
 /* Takes the threads' scratch for sequences of up to `max_keys` tokens. */
 void attention_layout(struct attention *a, struct arena *arena, int64_t max_keys);
 
-/* context (queries, D); lse (queries, H) is kept for backward. `rate` 0 = no dropout. */
+/* context (queries, D); lse (queries, H) is kept for backward. `rate` 0 = no dropout;
+ * head_scale (H) NULL = 1. */
 void attention_forward(const struct attention *a, struct attention_rows rows,
                        struct heads x, float rate, struct rng stream,
-                       struct tensor context, float *lse);
-/* Writes the gradients of all rows of the sequences to dx; the rest as in forward. */
+                       const float *head_scale, struct tensor context, float *lse);
+/* Writes the gradients of all rows of the sequences to dx, and adds that of head_scale to
+ * dscale (H); lse is used up. The rest as in forward. */
 void attention_backward(const struct attention *a, struct attention_rows rows,
-                        struct heads x, float rate, struct rng stream, const float *lse,
-                        struct tensor dcontext, struct heads dx);
+                        struct heads x, float rate, struct rng stream,
+                        const float *head_scale, float *lse, struct tensor dcontext,
+                        struct heads dx, float *dscale);
 
 #endif

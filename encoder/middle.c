@@ -7,11 +7,10 @@
 #include "encoder/middle.h"
 
 #include "encoder/activation.h"
-#include "encoder/head_scale.h"
 #include "encoder/rows.h"
 #include "encoder/vector.h"
 
-enum { MID = 0, BIAS = NORM_SUMS, HEAD_SCALE, SUMS, ROOM = 5 /* all in widths */ };
+enum { MID = 0, BIAS = NORM_SUMS, SUMS, ROOM = 5 /* all in widths */ };
 
 void middle_reserve(struct team *team, int64_t width) {
     team_reserve(team, SUMS * width, ROOM * width);
@@ -24,8 +23,6 @@ static void forward_row(const struct middle *m, struct tensor c, struct tensor x
     const float *in = rows_read(x, n, room);
     if (m->gelu)
         in = activation_gelu_row(out, in, width);
-    if (m->head_scale)
-        in = head_scale_row(out, in, m->head_scale, width);
     if (m->mid)
         m->mid->kind->forward_row(m->mid, out, in, n);
     rows_store(c, n, out);
@@ -46,18 +43,12 @@ HOT static void slope_row(float *dx, const float *slope, float *sum, int64_t wid
     }
 }
 
-HOT static void add_product(float *sum, const float *x, const float *y, int64_t width) {
-#pragma omp simd
-    for (int64_t c = 0; c < width; c++)
-        sum[c] += x[c] * y[c];
-}
-
 /* What the norm read, from x: in `to` or x itself; also gelu's slope. */
 static const float *norm_input(const struct middle *m, float *to, float *slope,
                                const float *x, int64_t width) {
     if (m->gelu)
         return activation_gelu_slope_row(to, slope, x, width);
-    return m->head_scale ? head_scale_row(to, x, m->head_scale, width) : x;
+    return x;
 }
 
 struct gradients {
@@ -75,10 +66,6 @@ static void backward_row(const struct middle *m, const struct gradients *g, int6
     if (m->mid)
         m->mid->kind->backward_row(m->mid, dx, dc, activated, n,
                                    norm_sums(m->mid, sums + MID * width));
-    if (m->head_scale) {
-        add_product(sums + HEAD_SCALE * width, dx, x, width);
-        head_scale_row(dx, dx, m->head_scale, width);
-    }
     if (m->gelu)
         slope_row(dx, slope, sums + BIAS * width, width);
     rows_store(g->dx, n, dx);
@@ -102,6 +89,4 @@ void middle_backward(const struct middle *m, struct tensor dx, struct tensor c,
         norm_add(m->mid, rows, MID * width);
     if (m->gelu && dbias)
         team_add(m->team, rows, BIAS * width, dbias, width);
-    if (m->head_scale)
-        head_scale_add(m->head_scale, m->team, rows, HEAD_SCALE * width, width);
 }

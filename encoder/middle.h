@@ -1,10 +1,10 @@
 /* middle - what stands between two matrices, in one pass over rows.
  *
  *   c = N_mid(gelu(x))                 in a feed-forward, and in the MLM head
- *   c = N_mid(x rep(head_scale))       after attention
+ *   c = N_mid(x)                       after attention
  *
  * Backward keeps x alone: it makes c once more, for the gradient of the matrix that read
- * it. mid and head_scale may be absent (NULL). */
+ * it. mid may be absent (NULL). */
 #ifndef ENCODER_MIDDLE_H
 #define ENCODER_MIDDLE_H
 
@@ -13,7 +13,6 @@
 
 struct middle {
     bool gelu;
-    const struct parameter *head_scale;
     const struct norm *mid; /* one that works row by row */
     struct team *team;
 };
@@ -22,7 +21,7 @@ struct middle {
 void middle_reserve(struct team *team, int64_t width);
 /* c = x: no pass is needed. */
 static inline bool middle_is_identity(const struct middle *m) {
-    return !m->gelu && !m->head_scale && !m->mid;
+    return !m->gelu && !m->mid;
 }
 /* c may be x. */
 void middle_forward(const struct middle *m, struct tensor c, struct tensor x);

@@ -80,10 +80,8 @@ static struct residual residual_of(const struct sublayer *s, const struct stage 
 }
 
 static struct middle middle_of(const struct sublayer *s) {
-    return (struct middle){.gelu = !s->attention,
-                           .head_scale = sublayer_scales_before(s) ? s->head_scale : NULL,
-                           .mid = or_null(&s->mid),
-                           .team = device_team(s->device)};
+    return (struct middle){
+        .gelu = !s->attention, .mid = or_null(&s->mid), .team = device_team(s->device)};
 }
 
 /* Where query, key and value stand in (rows_in, 3 D); with picked rows key and value are
@@ -121,6 +119,11 @@ static struct rng probs_stream(const struct sublayer *s, const struct stage *st)
     return rng_stream(st->seed, RNG_DROPOUT, s->dropout_site - 1, st->step);
 }
 
+/* Head scales that attention itself applies. */
+static const float *core_scale(const struct sublayer *s) {
+    return sublayer_scales_before(s) ? s->head_scale->value : NULL;
+}
+
 /* ---- Forward. ---- */
 
 static struct tensor attention_core(struct sublayer *s, const struct stage *st,
@@ -141,7 +144,7 @@ static struct tensor attention_core(struct sublayer *s, const struct stage *st,
     }
     const struct tensor context = tensor_head(s->context, st->rows_out);
     attention_forward(s->attention, st->attention, p.heads, probs_rate(s, st),
-                      probs_stream(s, st), context, s->lse);
+                      probs_stream(s, st), core_scale(s), context, s->lse);
     return context;
 }
 
@@ -226,8 +229,8 @@ static void in_backward(const struct sublayer *s, struct tensor dx, struct tenso
                          in_matrix(s, s->in_weight->value, first, dy.columns));
 }
 
-/* dcore of attention: through the output matrix, the norm and the head scales. It stands
- * in `room` until the input's gradient takes its place. */
+/* dcore of attention: through the output matrix and the norm. It stands in `room` until
+ * the input's gradient takes its place. */
 static struct tensor attention_output_backward(struct sublayer *s, const struct stage *st,
                                                const struct workspace *w,
                                                struct tensor room, struct tensor dz) {
@@ -260,7 +263,8 @@ static void attention_core_backward(struct sublayer *s, const struct stage *st,
     const struct projections p = projections_of(s, st, s->hidden);
     const struct projections d = projections_of(s, st, w->wide);
     attention_backward(s->attention, st->attention, p.heads, probs_rate(s, st),
-                       probs_stream(s, st), s->lse, dcore, d.heads);
+                       probs_stream(s, st), core_scale(s), s->lse, dcore, d.heads,
+                       core_scale(s) ? s->head_scale->gradient : NULL);
     if (!st->pick) {
         projection_backward(s, du, d.joint, u, 0, st->tokens_in);
         return;

@@ -11,6 +11,8 @@
 
 enum { HEADS = 2, SIZE = 24, WIDTH = HEADS * SIZE, ROWS = 600 };
 static const int32_t starts[] = {0, 1, 34, 546, 546, 600};
+static const float *head_scale; /* of the next run */
+static float dscale[HEADS];
 static float qkv[ROWS * 3 * WIDTH], dqkv[ROWS * 3 * WIDTH], context[ROWS * WIDTH],
     dcontext[ROWS * WIDTH], lse[ROWS * HEADS];
 static uint32_t sequence[ROWS], token[ROWS];
@@ -53,8 +55,10 @@ static void run_in(enum dtype dtype, float rate, int threads) {
     attention_layout(&a, &measure, 512);
     SUPPORT_OK(arena_open(&arena, measure.used, &err), err);
     attention_layout(&a, &arena, 512);
-    attention_forward(&a, rows, heads_of(x), rate, stream, o, lse);
-    attention_backward(&a, rows, heads_of(x), rate, stream, lse, d_o, heads_of(dx));
+    memset(dscale, 0, sizeof dscale);
+    attention_forward(&a, rows, heads_of(x), rate, stream, head_scale, o, lse);
+    attention_backward(&a, rows, heads_of(x), rate, stream, head_scale, lse, d_o,
+                       heads_of(dx), dscale);
     rows_copy(tensor_f32(context, ROWS, WIDTH), o, ROWS);
     rows_copy(tensor_f32(dqkv, ROWS, wide), dx, ROWS);
     arena_close(&arena);
@@ -168,6 +172,30 @@ static void the_threads_do_not_change_a_bit(void **state) {
     assert_memory_equal(first, dqkv, sizeof first);
 }
 
+/* A scale is linear in the output: context and gradients of x are those without it, times
+ * it, and its own gradient is the sum of dO O. */
+static void head_scales_are_part_of_the_output(void **state) {
+    (void)state;
+    static const float scales[HEADS] = {-0.5f, 3};
+    double expected_dscale[HEADS] = {0};
+    plain(0.2f);
+    for (int i = 0; i < ROWS * WIDTH; i++)
+        expected_dscale[i % WIDTH / SIZE] += (double)dcontext[i] * expected[i];
+    head_scale = scales;
+    run(0.2f, 2);
+    head_scale = NULL;
+    for (int i = 0; i < ROWS * WIDTH; i++) {
+        const double s = (double)scales[i % WIDTH / SIZE];
+        assert_true(fabs((double)context[i] - s * expected[i]) < 2e-5);
+        for (int part = 0; part < 3; part++) {
+            const int at = i / WIDTH * 3 * WIDTH + part * WIDTH + i % WIDTH;
+            assert_true(fabs((double)dqkv[at] - s * dexpected[at]) < 6e-5);
+        }
+    }
+    for (int h = 0; h < HEADS; h++)
+        assert_true(fabs((double)dscale[h] - expected_dscale[h]) < 1e-3);
+}
+
 /* Scores of +-10^6: one key takes all, nothing becomes NaN. */
 static void extreme_scores_pick_one_key(void **state) {
     (void)state;
@@ -188,6 +216,7 @@ int main(void) {
         cmocka_unit_test_setup(dropout_of_probabilities_equals_plain_loops, fill),
         cmocka_unit_test_setup(operands_in_bf16_come_close_to_plain_loops, fill),
         cmocka_unit_test_setup(the_threads_do_not_change_a_bit, fill),
+        cmocka_unit_test_setup(head_scales_are_part_of_the_output, fill),
         cmocka_unit_test_setup(extreme_scores_pick_one_key, fill),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
