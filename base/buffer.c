@@ -53,6 +53,19 @@ enum status buffer_print(struct buffer *b, struct error *err, const char *format
     return status;
 }
 
+enum status buffer_add_integer(struct buffer *b, long long value, struct error *err) {
+    char digits[24], *at = digits + sizeof digits;
+    unsigned long long rest = (unsigned long long)value;
+    if (value < 0)
+        rest = 0 - rest;
+    do
+        *--at = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (value < 0)
+        *--at = '-';
+    return buffer_add(b, at, (size_t)(digits + sizeof digits - at), err);
+}
+
 /* What stands for `byte` inside a JSON string, or NULL when it stands for itself. */
 static const char *json_escape(unsigned char byte, char escape[8]) {
     static const char codes[] = "\"\"\\\\\bb\ff\nn\rr\tt";

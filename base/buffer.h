@@ -23,6 +23,9 @@ enum status buffer_add(struct buffer *b, const void *bytes, size_t length,
                        struct error *err) MUST_CHECK;
 enum status buffer_print(struct buffer *b, struct error *err, const char *format, ...)
     PRINTF_LIKE(3, 4) MUST_CHECK;
+/* The number in decimal; many times as quick as buffer_print. */
+enum status buffer_add_integer(struct buffer *b, long long value,
+                               struct error *err) MUST_CHECK;
 /* Adds `text` as a JSON string with its quotes: raw UTF-8, escapes only for ", \ and
  * controls (\b \f \n \r \t, others \u00xx), as Hugging Face's tokenizers writes it. */
 enum status buffer_add_json_string(struct buffer *b, const char *text, size_t length,

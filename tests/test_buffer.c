@@ -1,4 +1,5 @@
 /* test_buffer - growing, printing, JSON strings. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,20 @@ static void printing_appends(void **state) {
     buffer_free(&b);
 }
 
+static void integers_are_printed_as_printf_prints_them(void **state) {
+    (void)state;
+    static const long long rows[] = {0, 9, 10, -1, 50264, -1, -10, LLONG_MAX, LLONG_MIN};
+    struct buffer ours = {0}, theirs = {0};
+    struct error err;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        SUPPORT_OK(buffer_add_integer(&ours, rows[i], &err), err);
+        SUPPORT_OK(buffer_print(&theirs, &err, "%lld", rows[i]), err);
+    }
+    assert_string_equal(ours.data, theirs.data);
+    buffer_free(&ours);
+    buffer_free(&theirs);
+}
+
 static void sizes_that_overflow_are_errors(void **state) {
     (void)state;
     struct buffer b = {0};
@@ -87,6 +102,7 @@ int main(void) {
         cmocka_unit_test(bytes_are_kept_and_a_nul_follows),
         cmocka_unit_test(nothing_may_be_added),
         cmocka_unit_test(printing_appends),
+        cmocka_unit_test(integers_are_printed_as_printf_prints_them),
         cmocka_unit_test(sizes_that_overflow_are_errors),
         cmocka_unit_test(json_strings_are_escaped_as_python_writes_them_raw),
     };

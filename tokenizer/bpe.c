@@ -162,40 +162,50 @@ static enum status find_token(const struct vocab *v, const char *text, size_t le
 }
 
 /* Usually merges make the tokens in the order of their ids: trying the next id first
- * saves loading a hash and a probe a merge. */
-static bool is_next_result(const struct bpe *b, const struct vocab *v, int32_t *id) {
-    *id = b->merge_count ? b->merges[b->merge_count - 1].result + 1 : 0;
-    if (!vocab_has(v, *id))
+ * saves joining the strings, a hash and a probe a merge. */
+static bool is_next_result(const struct bpe *b, const struct vocab *v,
+                           struct bpe_merge *m) {
+    m->result = b->merge_count ? b->merges[b->merge_count - 1].result + 1 : 0;
+    if (!vocab_has(v, m->result))
         return false;
-    size_t length;
-    const char *text = vocab_text(v, *id, &length);
-    return length == b->joined.length && !memcmp(text, b->joined.data, length);
+    size_t length, left_length, right_length;
+    const char *text = vocab_text(v, m->result, &length);
+    const char *left = vocab_text(v, m->left, &left_length);
+    const char *right = vocab_text(v, m->right, &right_length);
+    return length == left_length + right_length && !memcmp(text, left, left_length) &&
+           !memcmp(text + left_length, right, right_length);
 }
 
 static enum status find_result(struct bpe *b, const struct vocab *v, struct bpe_merge *m,
                                struct error *err) {
+    if (is_next_result(b, v, m))
+        return OK;
     size_t left_length, right_length;
     const char *left = vocab_text(v, m->left, &left_length);
     const char *right = vocab_text(v, m->right, &right_length);
     buffer_clear(&b->joined);
     TRY(buffer_add(&b->joined, left, left_length, err));
     TRY(buffer_add(&b->joined, right, right_length, err));
-    if (is_next_result(b, v, &m->result))
-        return OK;
     return find_token(v, b->joined.data, b->joined.length, &m->result, err);
 }
 
-enum status bpe_add_merge(struct bpe *b, const struct vocab *v, const char *left,
-                          size_t left_length, const char *right, size_t right_length,
-                          struct error *err) {
-    struct bpe_merge m;
-    TRY(find_token(v, left, left_length, &m.left, err));
-    TRY(find_token(v, right, right_length, &m.right, err));
+enum status bpe_add_merge_of(struct bpe *b, const struct vocab *v, int32_t left,
+                             int32_t right, struct error *err) {
+    struct bpe_merge m = {.left = left, .right = right};
     TRY(find_result(b, v, &m, err));
     TRY(grow_merges(b, err));
     b->merges[b->merge_count] = m;
     add_pair(b, b->merge_count++);
     return OK;
+}
+
+enum status bpe_add_merge(struct bpe *b, const struct vocab *v, const char *left,
+                          size_t left_length, const char *right, size_t right_length,
+                          struct error *err) {
+    int32_t left_id, right_id;
+    TRY(find_token(v, left, left_length, &left_id, err));
+    TRY(find_token(v, right, right_length, &right_id, err));
+    return bpe_add_merge_of(b, v, left_id, right_id, err);
 }
 
 static enum status reserve(struct bpe_scratch *s, size_t length, struct error *err) {

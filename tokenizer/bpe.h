@@ -57,6 +57,9 @@ void bpe_free(struct bpe *b);
 enum status bpe_add_merge(struct bpe *b, const struct vocab *v, const char *left,
                           size_t left_length, const char *right, size_t right_length,
                           struct error *err) MUST_CHECK;
+/* The same of two ids that are tokens. */
+enum status bpe_add_merge_of(struct bpe *b, const struct vocab *v, int32_t left,
+                             int32_t right, struct error *err) MUST_CHECK;
 /* Once all merges are added: lets words begin with a look at a table of byte pairs, which
  * stays in the cache. Without all 256 bytes in the vocabulary it does nothing. */
 enum status bpe_index_bytes(struct bpe *b, const struct vocab *v,

@@ -1,6 +1,7 @@
 /* json_print - JSON as serde writes it: compact, or pretty with an indent of 2. */
 #include "tokenizer/json_print.h"
 
+#include <assert.h>
 #include <string.h>
 
 static void add(struct json_print *p, const char *text, size_t length) {
@@ -13,20 +14,19 @@ static void quote(struct json_print *p, const char *text, size_t length) {
         p->status = buffer_add_json_string(p->out, text, length, p->err);
 }
 
-static void new_line(struct json_print *p) {
-    if (!p->pretty)
-        return;
-    add(p, "\n", 1);
-    for (int i = 0; i < p->depth; i++)
-        add(p, "  ", 2);
+/* Ends a line, after a comma if there is one to come. */
+static void new_line(struct json_print *p, bool comma) {
+    static const char line[] = ",\n                ";
+    enum { DEEPEST = (sizeof line - 3) / 2 };
+    assert(p->depth <= DEEPEST);
+    size_t length = p->pretty ? 1 + 2 * (size_t)p->depth : 0;
+    add(p, comma ? line : line + 1, length + comma);
 }
 
 /* What stands before a value: comma, line, key. */
 static void lead(struct json_print *p, const char *key, size_t key_length) {
-    if (p->filled)
-        add(p, ",", 1);
     if (p->depth)
-        new_line(p);
+        new_line(p, p->filled);
     p->filled = true;
     if (!key)
         return;
@@ -48,7 +48,7 @@ void json_print_open(struct json_print *p, const char *key, char bracket) {
 void json_print_close(struct json_print *p, char bracket) {
     p->depth--;
     if (p->filled)
-        new_line(p);
+        new_line(p, false);
     add(p, &bracket, 1);
     p->filled = true;
 }
@@ -63,7 +63,7 @@ void json_print_member(struct json_print *p, const char *key, size_t key_length,
                        int64_t value) {
     lead(p, key, key_length);
     if (p->status == OK)
-        p->status = buffer_print(p->out, p->err, "%lld", (long long)value);
+        p->status = buffer_add_integer(p->out, value, p->err);
 }
 
 void json_print_integer(struct json_print *p, const char *key, int64_t value) {

@@ -77,7 +77,8 @@ enum status tokenizer_load_fairseq(struct tokenizer **t, const char *dict,
 /* Special tokens are added with plain flags first; RoBERTa's five then get RoBERTa's. */
 static enum status fill_trained(struct tokenizer *t, const struct bpe_trained *trained,
                                 struct error *err) {
-    size_t length, right_length;
+    size_t length;
+    TRY(vocab_reserve(&t->vocab, (size_t)trained->size, err));
     for (int32_t id = 0; id < trained->size; id++) {
         const char *text = bpe_trained_token(trained, id, &length);
         TRY(vocab_add(&t->vocab, text, length, id, err));
@@ -85,9 +86,7 @@ static enum status fill_trained(struct tokenizer *t, const struct bpe_trained *t
     bpe_init(&t->bpe, &t->vocab);
     for (int32_t i = 0; i < trained->merge_count; i++) {
         const struct trained_merge *m = &trained->merges[i];
-        const char *left = bpe_trained_token(trained, m->left, &length);
-        const char *right = bpe_trained_token(trained, m->right, &right_length);
-        TRY(bpe_add_merge(&t->bpe, &t->vocab, left, length, right, right_length, err));
+        TRY(bpe_add_merge_of(&t->bpe, &t->vocab, m->left, m->right, err));
     }
     TRY(tokenizer_ready(t, err));
     for (int32_t id = 0; id < trained->special_count; id++) {

@@ -130,8 +130,10 @@ static enum status store(struct vocab *v, int32_t id, const char *text, size_t l
         return error_set(err, ERR_INPUT, "token strings of more than 4 GiB");
     e->text = (uint32_t)v->text.length;
     e->text_length = (uint32_t)length;
-    TRY(buffer_add(&v->text, text, length, err));
-    TRY(buffer_add(&v->text, "", 1, err));
+    TRY(buffer_reserve(&v->text, length + 1, err));
+    memcpy(v->text.data + v->text.length, text, length);
+    v->text.length += length + 1;
+    memset(v->text.data + v->text.length - 1, 0, 2); /* the token's NUL, the buffer's */
     TRY(buffer_reserve(&v->bytes, length + VOCAB_SLACK, err));
     unsigned char *bytes = (unsigned char *)v->bytes.data + v->bytes.length;
     size_t mapped = bytes_from_text(bytes, text, length);

@@ -171,7 +171,8 @@ enum status vocab_file_add_json(struct buffer *out, const struct vocab *v,
         const char *text = vocab_text(v, id, &length);
         TRY(buffer_add(out, before, 1, err));
         TRY(buffer_add_json_string(out, text, length, err));
-        TRY(buffer_print(out, err, ":%d", id));
+        TRY(buffer_add(out, ":", 1, err));
+        TRY(buffer_add_integer(out, id, err));
         before = ",";
     }
     return buffer_add(out, *before == '{' ? "{}" : "}", *before == '{' ? 2 : 1, err);
