@@ -38,21 +38,27 @@ struct reader {
     bool line_was_ended;
 };
 
+/* Up to `size` bytes of the disk file; *got grows by what came. */
+static enum status read_raw(struct reader *r, unsigned char *out, size_t size,
+                            size_t *got, struct error *err) {
+    ssize_t n;
+    do
+        n = read(r->file, out, size);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return error_system(err, r->path, "cannot read");
+    r->is_raw_over = n == 0;
+    r->consumed += (uint64_t)n;
+    *got += (size_t)n;
+    return OK;
+}
+
 /* More bytes of the disk file behind those that `raw` still holds. */
 static enum status fill_raw(struct reader *r, struct error *err) {
     memmove(r->raw, r->raw + r->raw_at, r->raw_end - r->raw_at);
     r->raw_end -= r->raw_at;
     r->raw_at = 0;
-    ssize_t n;
-    do
-        n = read(r->file, r->raw + r->raw_end, CHUNK - r->raw_end);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return error_system(err, r->path, "cannot read");
-    r->is_raw_over = n == 0;
-    r->raw_end += (size_t)n;
-    r->consumed += (uint64_t)n;
-    return OK;
+    return read_raw(r, r->raw + r->raw_end, CHUNK - r->raw_end, &r->raw_end, err);
 }
 
 static enum status damaged(const struct reader *r, const char *why, struct error *err) {
@@ -179,6 +185,11 @@ enum status reader_read(struct reader *r, void *out, size_t size, size_t *got,
                         struct error *err) {
     *got = 0;
     while (*got < size) {
+        if (r->text_at == r->text_end && !r->is_gzip && r->raw_at == r->raw_end &&
+            size - *got >= CHUNK && !r->is_raw_over) {
+            TRY(read_raw(r, (unsigned char *)out + *got, size - *got, got, err));
+            continue;
+        }
         if (r->text_at == r->text_end)
             TRY(fill_text(r, err));
         if (r->text_at == r->text_end)
