@@ -111,6 +111,46 @@ static void the_valid_prefix_ends_at_the_first_bad_byte(void **state) {
                          rows[i].valid);
 }
 
+/* The rule as it is written, character by character. */
+static size_t valid_prefix_naively(const unsigned char *text, size_t length) {
+    size_t at = 0;
+    while (at < length) {
+        uint32_t code;
+        size_t bytes = unicode_decode(text + at, length - at, &code);
+        if (code == UNICODE_BAD)
+            break;
+        at += bytes;
+    }
+    return at;
+}
+
+/* Text long enough for vectors, with a random byte at a random place. */
+static void long_text_is_valid_up_to_its_first_bad_byte(void **state) {
+    (void)state;
+    static const uint32_t limits[] = {0x80, 0x800, 0x10000, 0x110000};
+    unsigned seed = 1;
+    int bad = 0;
+    for (int run = 0; run < 200000; run++) {
+        char text[300];
+        size_t length = 0;
+        unsigned mixture = (run >> 3) % 4 + 1;
+        while (length < 64 + (size_t)run % 200) {
+            seed = seed * 1103515245u + 12345;
+            uint32_t code = (seed >> 8) % limits[(seed >> 28) % mixture];
+            bool surrogate = code >= 0xD800 && code < 0xE000;
+            length += unicode_encode(surrogate ? 0xE9 : code, text + length);
+        }
+        seed = seed * 1103515245u + 12345;
+        if (run % 4)
+            text[(seed >> 8) % length] = (char)(seed >> 24);
+        const unsigned char *bytes = (const unsigned char *)text;
+        size_t valid = valid_prefix_naively(bytes, length);
+        assert_int_equal(unicode_valid_prefix(bytes, length), valid);
+        bad += valid < length;
+    }
+    assert_in_range(bad, 20000, 180000);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_of_all_scalar_values_follow_the_reference),
@@ -118,6 +158,7 @@ int main(void) {
         cmocka_unit_test(every_scalar_value_survives_encoding_and_decoding),
         cmocka_unit_test(maximal_subparts_become_one_replacement_each),
         cmocka_unit_test(the_valid_prefix_ends_at_the_first_bad_byte),
+        cmocka_unit_test(long_text_is_valid_up_to_its_first_bad_byte),
     };
     return cmocka_run_group_tests_name("unicode", tests, NULL, NULL);
 }
