@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/tokenizer_data.h"
+#include "tokenizer/parts.h"
 
 static struct error err;
 
@@ -106,6 +107,33 @@ static void long_words_follow_the_rule_too(void **state) {
     tokenizer_data_rows("improper_merges", long_row, &seed);
 }
 
+/* The more letters, the more places where a word can be cut. */
+static void words_merged_in_parts_follow_the_rule_too(void **state) {
+    (void)state;
+    struct tokenizer *t = tokenizer_data_gpt2();
+    struct bpe_scratch scratch = {0};
+    unsigned seed = 1;
+    for (size_t length = 200; length <= 1600; length += 175) {
+        unsigned char word[1600];
+        int32_t ids[1600];
+        unsigned letters = 1 + (unsigned)(length / 175) * 5;
+        for (size_t i = 0; i < length; i++) {
+            seed = seed * 1103515245u + 12345;
+            word[i] = (unsigned char)('a' + (seed >> 16) % letters);
+            ids[i] = t->bpe.byte_id[word[i]];
+        }
+        SUPPORT_OK(bpe_word(&t->bpe, &scratch, word, length, &err), err);
+        assert_int_equal(scratch.count, merge_naively(&t->bpe, ids, length));
+        assert_memory_equal(scratch.ids, ids, scratch.count * sizeof *ids);
+        size_t bytes = 0;
+        for (size_t i = 0; i < scratch.count; i++)
+            bytes += scratch.lengths[i];
+        assert_int_equal(bytes, length);
+    }
+    bpe_scratch_free(&scratch);
+    tokenizer_free(t);
+}
+
 static void add(struct vocab *v, const char *token, int id) {
     SUPPORT_OK(vocab_add(v, token, strlen(token), id, &err), err);
 }
@@ -173,6 +201,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(impossible_merge_orders_follow_the_reference),
         cmocka_unit_test(long_words_follow_the_rule_too),
+        cmocka_unit_test(words_merged_in_parts_follow_the_rule_too),
         cmocka_unit_test(the_last_of_repeated_merges_counts),
         cmocka_unit_test(missing_bytes_vanish_or_become_unk),
         cmocka_unit_test(merges_of_unknown_tokens_are_refused),

@@ -17,7 +17,8 @@
  *                      milliseconds, where a scan for the minimum takes half a minute
  *
  * Equal ranks are merged leftmost first in both: heap and scan order by (rank, place) in
- * one integer. */
+ * one integer. Before that a long word is cut between bytes that meet in no token: there
+ * are many such places in any text but a repetition. */
 #include "tokenizer/bpe.h"
 
 #include <stdlib.h>
@@ -28,7 +29,6 @@
 enum {
     SHORT_WORD = 256, /* symbols; up to here a scan for the minimum beats a heap */
     PLACE_BITS = 8,
-    BYTE_PAIRS = 256 * 256,
     RANK_BITS = 24, /* of a slot of the pairs; the tag has the others */
     MOST_RANK = (1 << RANK_BITS) - 1,
     TAG = 0xFF,
@@ -95,29 +95,35 @@ static void add_pair(struct bpe *b, uint32_t rank) {
     *slot = tag << RANK_BITS | rank;
 }
 
-static bool is_byte(const struct bpe *b, const struct vocab *v, int32_t id,
-                    size_t *byte) {
-    size_t length;
-    const unsigned char *bytes = vocab_bytes(v, id, &length);
-    *byte = length ? bytes[0] : 0;
-    return length == 1 && b->byte_id[*byte] == id;
+static size_t byte_pair(unsigned char first, unsigned char second) {
+    return (size_t)first << 8 | second;
+}
+
+/* Of a merge: the bytes that meet at its border, and its rank if it is of two bytes. */
+static void index_merge(struct bpe *b, const struct vocab *v, uint32_t rank) {
+    const struct bpe_merge *m = &b->merges[rank];
+    size_t left_length, right_length;
+    const unsigned char *left = vocab_bytes(v, m->left, &left_length);
+    const unsigned char *right = vocab_bytes(v, m->right, &right_length);
+    if (!left_length || !right_length)
+        return;
+    size_t pair = byte_pair(left[left_length - 1], right[0]);
+    b->meets[pair / 8] |= (unsigned char)(1 << pair % 8);
+    if (b->byte_id[left[0]] == m->left && b->byte_id[right[0]] == m->right)
+        b->byte_pairs[pair] = rank;
 }
 
 enum status bpe_index_bytes(struct bpe *b, const struct vocab *v, struct error *err) {
     for (int byte = 0; byte < 256; byte++)
         if (b->byte_id[byte] < 0)
             return OK;
-    b->byte_pairs = malloc(BYTE_PAIRS * sizeof *b->byte_pairs);
+    b->byte_pairs = malloc(BPE_BYTE_PAIRS * sizeof *b->byte_pairs);
     if (!b->byte_pairs)
         return error_set(err, ERR_MEMORY, "out of memory for the merges");
-    memset(b->byte_pairs, 0xFF, BYTE_PAIRS * sizeof *b->byte_pairs);
-    for (uint32_t rank = 0; rank < b->merge_count; rank++) {
-        size_t left, right;
-        const struct bpe_merge *m = &b->merges[rank];
-        if (m->left >= 0 && is_byte(b, v, m->left, &left) &&
-            is_byte(b, v, m->right, &right))
-            b->byte_pairs[left << 8 | right] = rank;
-    }
+    memset(b->byte_pairs, 0xFF, BPE_BYTE_PAIRS * sizeof *b->byte_pairs);
+    for (uint32_t rank = 0; rank < b->merge_count; rank++)
+        if (b->merges[rank].left >= 0)
+            index_merge(b, v, rank);
     return OK;
 }
 
@@ -290,7 +296,7 @@ static void queue_bytes(const struct bpe *b, struct short_word *w,
         return;
     }
     for (size_t i = 0; i + 1 < s->count; i++)
-        w->queue[i] = queue_entry(b->byte_pairs[word[i] << 8 | word[i + 1]], i);
+        w->queue[i] = queue_entry(b->byte_pairs[byte_pair(word[i], word[i + 1])], i);
     w->queue[s->count - 1] = BPE_NO_RANK;
 }
 
@@ -445,13 +451,53 @@ static enum status merge_long(const struct bpe *b, struct bpe_scratch *s,
     return OK;
 }
 
+/* Merges what was spelled of a word. */
+static enum status merge(const struct bpe *b, struct bpe_scratch *s,
+                         const unsigned char *word, struct error *err) {
+    if (s->count > SHORT_WORD)
+        return merge_long(b, s, err);
+    merge_short(b, s, word);
+    return OK;
+}
+
+/* Where the first part of a word ends: between bytes that meet in no result of a merge,
+ * which no merge can join, or at the end. */
+static size_t part_end(const struct bpe *b, const unsigned char *word, size_t length) {
+    for (size_t end = 1; end < length; end++) {
+        size_t pair = byte_pair(word[end - 1], word[end]);
+        if (!(b->meets[pair / 8] >> pair % 8 & 1))
+            return end;
+    }
+    return length;
+}
+
+/* A long word part by part; the ids of each go behind those of the parts before. */
+static enum status merge_parts(const struct bpe *b, struct bpe_scratch *s,
+                               const unsigned char *word, size_t length,
+                               struct error *err) {
+    int32_t *ids = s->ids;
+    uint32_t *lengths = s->lengths;
+    size_t count = 0;
+    enum status status = OK;
+    for (size_t at = 0, bytes; at < length && status == OK; at += bytes) {
+        bytes = part_end(b, word + at, length - at);
+        s->ids = ids + count;
+        s->lengths = lengths + count;
+        spell(b, s, word + at, bytes);
+        status = merge(b, s, word + at, err);
+        count += s->count;
+    }
+    s->ids = ids;
+    s->lengths = lengths;
+    s->count = count;
+    return status;
+}
+
 enum status bpe_word(const struct bpe *b, struct bpe_scratch *s,
                      const unsigned char *word, size_t length, struct error *err) {
     TRY(reserve(s, length, err));
+    if (b->byte_pairs && length > SHORT_WORD)
+        return merge_parts(b, s, word, length, err);
     spell(b, s, word, length);
-    if (s->count <= SHORT_WORD) {
-        merge_short(b, s, word);
-        return OK;
-    }
-    return merge_long(b, s, err);
+    return merge(b, s, word, err);
 }

@@ -15,6 +15,7 @@
 #include "tokenizer/vocab.h"
 
 #define BPE_NO_RANK UINT32_MAX
+#define BPE_BYTE_PAIRS (256 * 256)
 #define BPE_MAX_WORD ((size_t)1 << 30) /* bytes */
 
 struct bpe_merge {
@@ -35,6 +36,8 @@ struct bpe {
     /* The rank of a merge of two bytes, at first << 8 | second, BPE_NO_RANK for none;
      * NULL: not known. Owned. */
     uint32_t *byte_pairs;
+    /* Bits of the pairs of bytes that are neighbours in the result of some merge. */
+    unsigned char meets[BPE_BYTE_PAIRS / 8];
     struct buffer joined; /* used while merges are added */
 };
 
