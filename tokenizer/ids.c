@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
+enum { HUGE = 1 << 20 }; /* items more at a time, that are worth huge pages */
+
 void ids_free(struct ids *ids) {
     free(ids->items);
     *ids = (struct ids){0};
@@ -18,6 +22,9 @@ enum status ids_reserve(struct ids *ids, size_t more, struct error *err) {
                          : NULL;
     if (!items)
         return error_set(err, ERR_MEMORY, "out of memory for %zu token ids", capacity);
+    if (capacity > ids->capacity + HUGE)
+        memory_use_huge_pages(items + ids->count,
+                              (capacity - ids->count) * sizeof *items);
     ids->items = items;
     ids->capacity = capacity;
     return OK;

@@ -324,6 +324,8 @@ enum status tokenizer_encode(const struct tokenizer *t, struct tokenizer_cache *
     struct buffer replaced = {0};
     enum status status = tokenizer_check_text(t, &replaced, &text, &length, err);
     struct ids_sink sink = {t, cache ? cache : &none, out};
+    if (status == OK) /* a guess, so that a long list does not grow step by step */
+        status = ids_reserve(out, length / 3, err);
     if (status == OK)
         status = pieces_cut(&t->added, &t->normalizer, (const unsigned char *)text,
                             length, (struct piece_sink){take_ids, &sink}, err);

@@ -19,8 +19,8 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
+#include "base/memory.h"
 #include "tokenizer/hash.h"
 
 enum {
@@ -41,7 +41,7 @@ static void *take_table(size_t bytes) {
     size_t alignment = bytes >= HUGE_PAGE ? HUGE_PAGE : CACHE_LINE;
     void *table = aligned_alloc(alignment, (bytes + alignment - 1) & ~(alignment - 1));
     if (table && bytes >= HUGE_PAGE)
-        madvise(table, bytes, MADV_HUGEPAGE); /* may be refused: only slower */
+        memory_use_huge_pages(table, bytes);
     return table;
 }
 
