@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """check_tokenizers - differential run of `normglue tokenizer encode` against Hugging Face tokenizers.
 
-  python3 tests/check_tokenizers.py [--strings N] [--seed N] [--normglue build/normglue]
+  python3 tests/check_tokenizers.py [--strings N] [--mixed BYTES] [--seed N] [--normglue build/normglue]
 
 Each round makes a tokenizer.json (GPT-2's vocabulary or a small trained one; random added
 tokens with random flags; add_prefix_space, post-processor and normalizer at random), opens
 it in both, and compares ids, tokens, offsets, word ids, sequence ids and special tokens
 mask of random strings and pairs, truncated or not, and the ids of all of them as a file
 whose lines keep their newlines. Truncated pairs are compared with the full longest-first rule, as releases
-since 0.23 stop early. Needs the package tokenizers; not part of `make test`."""
+since 0.23 stop early. With --mixed then the ids of so many bytes of such text in lines of up
+to 100 kB, by GPT-2's tokenizer. Needs the package tokenizers; not part of `make test`."""
 import argparse, array, gzip, json, os, random, re, subprocess, sys, tempfile, unicodedata
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
@@ -195,9 +196,34 @@ def compare(args, rng, report, tokenizer, directory, offsets, framed):
     report.check("lines with their newlines", whole[:60], list(ids), wanted)
 
 
+def mixed_lines(rng, size):
+    while size > 0:
+        wanted, pieces = min(size, rng.choice((100, 1000, 10000, 100000))), []
+        while wanted > 0:
+            pieces.append(piece(rng).replace("\n", "").replace("\t", "\x0b"))
+            wanted -= len(pieces[-1].encode())
+        yield "".join(pieces)
+        size -= sum(len(part.encode()) for part in pieces)
+
+
+def compare_mixed(args, rng, report, base):
+    tokenizer = Tokenizer(models.BPE(vocab=base[0], merges=base[1]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    lines = list(mixed_lines(rng, args.mixed))
+    with tempfile.TemporaryDirectory() as directory:
+        tokenizer.save(os.path.join(directory, "tokenizer.json"))
+        found = run(args, directory, [], "".join(line + "\n" for line in lines).encode()).decode().split("\n")
+    for line, ids in zip(lines, found):
+        report.check("mixed line", line[:60], [int(i) for i in ids.split()],
+                     tokenizer.encode(line, add_special_tokens=False).ids)
+    print("%d lines of mixed text, %d bytes" % (len(lines), sum(len(line.encode()) for line in lines)))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--strings", type=int, default=20000)
+    parser.add_argument("--mixed", type=int, default=0)
     parser.add_argument("--round", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--normglue", default="build/normglue")
@@ -214,6 +240,8 @@ def main():
             print("seed %d: %d differences" % (seed, report.differences - before))
         strings += args.round + args.round // 4 * 2
         seed += 1
+    if args.mixed:
+        compare_mixed(args, random.Random(args.seed), report, base)
     print("%d strings, %d tokenizers, %d comparisons: %d differences"
           % (strings, seed - args.seed, report.compared, report.differences))
     sys.exit(report.differences > 0)
