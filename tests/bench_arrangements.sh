@@ -65,13 +65,13 @@ for arch in $archs; do
                     return ""
                 return substr($0, RSTART + length(name) + 4, RLENGTH - length(name) - 4)
             }
-            field("step") > steps / 2 && field("grad_fc2_first") != "" {
+            field("step") + 0 > steps / 2 && field("grad_fc2_first") != "" {
                 first += field("grad_fc2_first")
                 last += field("grad_fc2_last")
                 lines++
             }
             field("eval_loss") != "" {
-                loss = field("eval_loss")
+                loss = field("eval_loss") + 0
                 if (best == "" || loss < best)
                     best = loss
             }
