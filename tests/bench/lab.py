@@ -94,7 +94,8 @@ class Lab:
             peaks = [peer.peak_megabytes()]
             self.close(peer)
             ours = self.ours(work)
-            return list(zip(theirs, [ours.repetition(lengths) for _ in range(self.rounds)])), peaks + [ours.peak_megabytes()]
+            answers = [ours.repetition(lengths) for _ in range(self.rounds)]
+            return list(zip(theirs, answers)), peaks + [ours.peak_megabytes()]
         ours = self.ours(work)
         pairs = self.turns((peer, lengths), (ours, lengths))
         return pairs, [peer.peak_megabytes(), ours.peak_megabytes()]
