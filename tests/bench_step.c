@@ -18,6 +18,7 @@
 
 #include "encoder/adamw.h"
 #include "encoder/encoder.h"
+#include "encoder/scattered.h"
 #include "finetune/head.h"
 #include "pretrain/mlm_head.h"
 
@@ -185,6 +186,8 @@ static void declare(struct bench *b) {
         need(head_declare(&b->head, &b->config, b->device, p, &err), &err);
     need(parameters_allocate(p, z.train > 0, &err), &err);
     parameters_initialise(p, &b->config, 1);
+    if (z.train > 0 && !is_mlm()) /* as classifier_load() */
+        scattered_settle(encoder_word_embeddings(b->encoder));
     if (z.train > 0)
         parameters_clear_gradients(p);
 }
