@@ -12,8 +12,8 @@
 #
 # Each peer works in its fastest way, on one processor as we do: gigatoken on bytes, both
 # as one text and as documents (the better of them counts), after a first short text, told
-# not to start threads, with an allocator that takes huge pages and gives none back;
-# tokenizers in batches of 10 kB documents; tiktoken decoding to bytes. "cold" is the first
+# not to start threads; tokenizers in batches of 10 kB documents; tiktoken decoding to
+# bytes. For all of us the allocator takes huge pages and gives none back. "cold" is the first
 # pass of a process, "warm" the best of twelve (ours and theirs), the others the best of
 # three. Figures are of processor time where one thread works, and of the clock where two
 # do. Without texts those of the tests are taken, which are small and no natural language.
@@ -152,7 +152,7 @@ def write_tokenizer_json(folder, vocab, merges):
 def run_ours(a, files, kind, rows):
     only = [argument for row in rows for argument in ("--only", row)]
     out = subprocess.run([a.bench, *only, files["vocab"], files["merges"], files[kind]],
-                         env=dict(os.environ, TMPDIR=files["folder"]), capture_output=True, text=True, check=True)
+                         env=dict(os.environ, TMPDIR=files["folder"], **ENVIRONMENT), capture_output=True, text=True, check=True)
     lines = (line.split("\t") for line in out.stdout.splitlines())
     return {(name, kind if text else ""): float(figure) for name, figure, _, text in lines}
 

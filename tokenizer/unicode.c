@@ -65,6 +65,24 @@ enum {
     SECOND = TOO_LONG | OVERLONG_2 | TWO_CONTS
 };
 
+/* clang-format off */
+static const unsigned char first_upper[16] = {
+    TOO_LONG, TOO_LONG, TOO_LONG, TOO_LONG, TOO_LONG, TOO_LONG, TOO_LONG, TOO_LONG,
+    TWO_CONTS, TWO_CONTS, TWO_CONTS, TWO_CONTS,
+    TOO_SHORT | OVERLONG_2, TOO_SHORT, TOO_SHORT | OVERLONG_3 | SURROGATE,
+    TOO_SHORT | TOO_LARGE | OVERLONG_4};
+static const unsigned char first_lower[16] = {
+    ALWAYS | OVERLONG_2 | OVERLONG_3 | OVERLONG_4, ALWAYS | OVERLONG_2, ALWAYS, ALWAYS,
+    ALWAYS | TOO_LARGE, LARGE, LARGE, LARGE, LARGE, LARGE, LARGE, LARGE, LARGE,
+    LARGE | SURROGATE, LARGE, LARGE};
+static const unsigned char second_upper[16] = {
+    TOO_SHORT, TOO_SHORT, TOO_SHORT, TOO_SHORT,
+    TOO_SHORT, TOO_SHORT, TOO_SHORT, TOO_SHORT,
+    SECOND | OVERLONG_3 | OVERLONG_4, SECOND | OVERLONG_3 | TOO_LARGE,
+    SECOND | SURROGATE | TOO_LARGE, SECOND | SURROGATE | TOO_LARGE,
+    TOO_SHORT, TOO_SHORT, TOO_SHORT, TOO_SHORT};
+/* clang-format on */
+
 static __m256i look_up(__m256i halves, const unsigned char table[16]) {
     __m128i sixteen = _mm_loadu_si128((const __m128i *)(const void *)table);
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(sixteen), halves);
@@ -80,55 +98,6 @@ static __m256i load_32(const unsigned char *bytes) {
 
 /* Not 0 where 32 bytes, before which three more can be read, are no UTF-8. */
 static __m256i errors_at(const unsigned char *at) {
-    static const unsigned char first_upper[16] = {TOO_LONG,
-                                                  TOO_LONG,
-                                                  TOO_LONG,
-                                                  TOO_LONG,
-                                                  TOO_LONG,
-                                                  TOO_LONG,
-                                                  TOO_LONG,
-                                                  TOO_LONG,
-                                                  TWO_CONTS,
-                                                  TWO_CONTS,
-                                                  TWO_CONTS,
-                                                  TWO_CONTS,
-                                                  TOO_SHORT | OVERLONG_2,
-                                                  TOO_SHORT,
-                                                  TOO_SHORT | OVERLONG_3 | SURROGATE,
-                                                  TOO_SHORT | TOO_LARGE | OVERLONG_4};
-    static const unsigned char first_lower[16] = {
-        ALWAYS | OVERLONG_2 | OVERLONG_3 | OVERLONG_4,
-        ALWAYS | OVERLONG_2,
-        ALWAYS,
-        ALWAYS,
-        ALWAYS | TOO_LARGE,
-        LARGE,
-        LARGE,
-        LARGE,
-        LARGE,
-        LARGE,
-        LARGE,
-        LARGE,
-        LARGE,
-        LARGE | SURROGATE,
-        LARGE,
-        LARGE};
-    static const unsigned char second_upper[16] = {TOO_SHORT,
-                                                   TOO_SHORT,
-                                                   TOO_SHORT,
-                                                   TOO_SHORT,
-                                                   TOO_SHORT,
-                                                   TOO_SHORT,
-                                                   TOO_SHORT,
-                                                   TOO_SHORT,
-                                                   SECOND | OVERLONG_3 | OVERLONG_4,
-                                                   SECOND | OVERLONG_3 | TOO_LARGE,
-                                                   SECOND | SURROGATE | TOO_LARGE,
-                                                   SECOND | SURROGATE | TOO_LARGE,
-                                                   TOO_SHORT,
-                                                   TOO_SHORT,
-                                                   TOO_SHORT,
-                                                   TOO_SHORT};
     __m256i second = load_32(at), first = load_32(at - 1);
     __m256i lower = _mm256_and_si256(first, _mm256_set1_epi8(15));
     __m256i wrong =
