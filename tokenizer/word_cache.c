@@ -192,14 +192,14 @@ static bool add_long(struct word_cache *c, const unsigned char *word, size_t len
     return true;
 }
 
-/* Moves the last word of a bucket to the other table, unless it is there already. Half of
- * the store is kept for words that have no other place. */
+/* Moves the last word of a bucket to the other table, unless it is there already. An
+ * eighth of the store is kept for words that have no other place. */
 static void spill(struct word_cache *c, const struct word_bucket *b) {
     int32_t ids[WORD_KEY_BYTES];
     struct word_key key = b->keys[WORD_BUCKET_WAYS - 1];
     const unsigned char *word = (const unsigned char *)&key;
     size_t length = key.high >> 56, count;
-    if (!length || c->store_used > c->store_size / 2 ||
+    if (!length || c->store_used > c->store_size / 8 * 7 ||
         word_long_find(c, word_long_hash(word, length), word, length, ids, &count))
         return;
     word_slot_read(c, b->ids[WORD_BUCKET_WAYS - 1], ids, &count);
