@@ -317,20 +317,28 @@ static enum status take_ids(void *self, const struct piece *p, struct error *err
     return words_encode(&s->t->words, &s->cache->words, text, length, s->out, err);
 }
 
+static enum status encode_uncached(const struct tokenizer *t, const char *text,
+                                   size_t length, struct ids *out, struct error *err) {
+    struct tokenizer_cache none = {0};
+    enum status status = tokenizer_encode(t, &none, text, length, out, err);
+    tokenizer_cache_release(&none);
+    return status;
+}
+
 enum status tokenizer_encode(const struct tokenizer *t, struct tokenizer_cache *cache,
                              const char *text, size_t length, struct ids *out,
                              struct error *err) {
-    struct tokenizer_cache none = {0};
+    if (!cache)
+        return encode_uncached(t, text, length, out, err);
     struct buffer replaced = {0};
     enum status status = tokenizer_check_text(t, &replaced, &text, &length, err);
-    struct ids_sink sink = {t, cache ? cache : &none, out};
+    struct ids_sink sink = {t, cache, out};
     if (status == OK) /* a guess, so that a long list does not grow step by step */
         status = ids_reserve(out, length / 3, err);
     if (status == OK)
         status = pieces_cut(&t->added, &t->normalizer, (const unsigned char *)text,
                             length, (struct piece_sink){take_ids, &sink}, err);
     buffer_free(&replaced);
-    tokenizer_cache_release(&none);
     return status;
 }
 
