@@ -169,6 +169,33 @@ static void fairseq_and_gpt2_names_are_found(void **state) {
     tokenizer_free(t);
 }
 
+/* Training on one long run of a letter makes such tokens. */
+static void tokens_of_many_bytes_are_loaded(void **state) {
+    (void)state;
+    enum { DOUBLINGS = 17, BYTES = 1 << DOUBLINGS };
+    struct counted_word word = {.length = BYTES, .count = 2};
+    struct bpe_train_options options = {.vocab_size = 1 + DOUBLINGS};
+    struct bpe_trained trained;
+    struct tokenizer *t;
+    struct ids ids = {0};
+    struct buffer text = {0}, back = {0};
+    SUPPORT_OK(buffer_reserve(&text, BYTES, &err), err);
+    memset(text.data, 'a', BYTES);
+    word.bytes = (const unsigned char *)text.data;
+    SUPPORT_OK(bpe_train(&trained, &word, 1, &options, &err), err);
+    SUPPORT_OK(tokenizer_from_trained(&t, &trained, &err), err);
+    SUPPORT_OK(tokenizer_encode(t, NULL, text.data, BYTES, &ids, &err), err);
+    assert_int_equal(ids.count, 1);
+    SUPPORT_OK(tokenizer_decode(t, ids.items, ids.count, false, &back, &err), err);
+    assert_int_equal(back.length, BYTES);
+    assert_memory_equal(back.data, text.data, BYTES);
+    buffer_free(&text);
+    buffer_free(&back);
+    ids_free(&ids);
+    bpe_trained_free(&trained);
+    tokenizer_free(t);
+}
+
 static void check_error(const char *vocab, const char *merges, const char *expected) {
     struct tokenizer *t;
     support_write("bad/vocab.json", vocab);
@@ -245,6 +272,7 @@ int main(void) {
         cmocka_unit_test(configs_say_what_special_tokens_are),
         cmocka_unit_test(gaps_are_noticed_and_stay_exact),
         cmocka_unit_test(fairseq_and_gpt2_names_are_found),
+        cmocka_unit_test(tokens_of_many_bytes_are_loaded),
         cmocka_unit_test(broken_files_are_refused_with_their_place),
         cmocka_unit_test(missing_files_are_named),
     };

@@ -31,7 +31,7 @@ static char *put_rare(struct decoding *d, int32_t id, char *next) {
 /* Writes up to DECODE_BATCH ids. A token is copied with what follows it, which is quicker
  * than its length exactly: nothing then has to be foreseen, and the one load that has the
  * text has the length as well. */
-enum { DECODE_BATCH = 256 };
+enum { DECODE_BATCH = 256, LONG_TOKEN = 4096 };
 static enum status put_batch(struct decoding *d, const int32_t *ids, size_t count,
                              struct buffer *out, struct error *err) {
     TRY(buffer_reserve(out, count * d->vocab->longest + sizeof(struct vocab_short), err));
@@ -76,9 +76,10 @@ enum status tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size
     size_t start = out->length;
     struct decoding d = {.vocab = &t->vocab,
                          .dropped = skip_special_tokens ? VOCAB_SPECIAL : 0};
-    for (size_t at = 0; at < count; at += DECODE_BATCH)
-        TRY(put_batch(&d, ids + at, count - at < DECODE_BATCH ? count - at : DECODE_BATCH,
-                      out, err));
+    /* Room for many tokens of megabytes would never be used. */
+    const size_t batch = t->vocab.longest < LONG_TOKEN ? DECODE_BATCH : 1;
+    for (size_t at = 0; at < count; at += batch)
+        TRY(put_batch(&d, ids + at, count - at < batch ? count - at : batch, out, err));
     return d.broken ? repair(out, start, err) : OK;
 }
 

@@ -105,11 +105,10 @@ enum status vocab_reserve(struct vocab *v, size_t entries, struct error *err) {
     return slot_count == v->slot_count ? OK : rehash(v, slot_count, err);
 }
 
-static uint16_t flags_of(const unsigned char *bytes, size_t length) {
+static unsigned flags_of(const unsigned char *bytes, size_t length) {
     bool spaced = length && (bytes[0] == ' ' || bytes[length - 1] == ' ');
     bool text = unicode_valid_prefix(bytes, length) == length;
-    return (uint16_t)(VOCAB_PRESENT | (text ? VOCAB_TEXT : 0) |
-                      (spaced ? VOCAB_SPACED : 0));
+    return VOCAB_PRESENT | (text ? VOCAB_TEXT : 0u) | (spaced ? VOCAB_SPACED : 0u);
 }
 
 /* From the piece of a token: its short form. */
@@ -144,7 +143,7 @@ static enum status store(struct vocab *v, int32_t id, const char *text, size_t l
     }
     memset(bytes + mapped, 0, VOCAB_SLACK);
     v->pieces[id] = (struct vocab_piece){.bytes = (uint32_t)v->bytes.length,
-                                         .length = (uint16_t)mapped,
+                                         .length = (uint32_t)mapped,
                                          .flags = flags_of(bytes, mapped)};
     shorten(v, id);
     v->bytes.length += mapped;
@@ -206,7 +205,7 @@ bool vocab_is_special(const struct vocab *v, int32_t id) {
 
 void vocab_set_special(struct vocab *v, int32_t id, bool special) {
     unsigned flags = v->pieces[id].flags & ~(unsigned)VOCAB_SPECIAL;
-    v->pieces[id].flags = (uint16_t)(flags | (special ? VOCAB_SPECIAL : 0));
+    v->pieces[id].flags = flags | (special ? VOCAB_SPECIAL : 0u);
     shorten(v, id);
 }
 

@@ -27,8 +27,7 @@ struct vocab_entry {
 /* What loops over ids need of a token, in 8 bytes. */
 struct vocab_piece {
     uint32_t bytes; /* in vocab.bytes, which goes on for VOCAB_SLACK bytes more */
-    uint16_t length;
-    uint16_t flags; /* 0: no token */
+    uint32_t length : 24, flags : 8; /* flags 0: no token */
 };
 enum {
     VOCAB_PRESENT = 1,
@@ -36,7 +35,7 @@ enum {
     VOCAB_TEXT = 4,    /* its bytes are UTF-8 by themselves */
     VOCAB_SPACED = 8   /* its bytes begin or end with a space */
 };
-enum { VOCAB_SLACK = 16, VOCAB_LONGEST = UINT16_MAX /* bytes of a token */ };
+enum { VOCAB_SLACK = 16, VOCAB_LONGEST = (1 << 24) - 1 /* bytes of a token */ };
 
 /* The same for decoding, with the text of short tokens. All zero: no token. */
 struct vocab_short {
