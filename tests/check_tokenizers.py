@@ -109,6 +109,8 @@ def make(rng, base):
         tokenizer.normalizer = steps[0] if len(steps) == 1 else normalizers.Sequence(steps)
         offsets = False
     contents = ["<s>", "</s>"] + rng.sample(CONTENTS[3:], rng.randrange(8))
+    if "the" in contents and "The" in contents:
+        contents.remove("The")  # which of two equal ones counts is chance there: it differs from run to run
     if rng.random() < 0.7:
         contents.append("<mask>")
     for content in contents:
