@@ -77,6 +77,28 @@ static void load(struct bench *b) {
     tokenizer_set_invalid_utf8(b->t, INVALID_UTF8_BYTES);
 }
 
+/* A directory with both files and a folder of images beside it, the first left there. */
+static void write_image(struct bench *b) {
+    static const char *const names[] = {"vocab.json", "merges.txt"};
+    const char *const from[] = {b->vocab, b->merges};
+    struct tokenizer *t;
+    for (int i = 0; i < 2; i++) {
+        struct buffer bytes = support_read(from[i]);
+        must(file_write(support_path(names[i]), bytes.data, bytes.length, &err));
+        buffer_free(&bytes);
+    }
+    setenv("NORMGLUE_CACHE", support_path("images"), 1);
+    must(tokenizer_load(&t, support_folder(), NULL, &err));
+    tokenizer_free(t);
+}
+
+static void load_image(struct bench *b) {
+    (void)b;
+    struct tokenizer *t;
+    must(tokenizer_load(&t, support_folder(), NULL, &err));
+    tokenizer_free(t);
+}
+
 static void new_cache(struct bench *b) {
     tokenizer_cache_free(b->cache);
     b->cache = tokenizer_cache_new(b->t);
@@ -214,6 +236,7 @@ static const struct row {
     int repeats; /* of the text in one piece of work; 0: no text, milliseconds */
 } rows[] = {
     {"load", no_preparation, load, ROUNDS, 1, 0},
+    {"image", write_image, load_image, ROUNDS, 1, 0},
     {"encode, cold", new_cache, encode, 1, 1, 1},
     {"encode, warm", no_preparation, encode, WARM, 1, 1},
     {"encode, warm, checked UTF-8", no_preparation, encode_checked, WARM, 1, 1},

@@ -14,6 +14,8 @@ trap 'rm -rf "$scratch"' EXIT
 export LIMIT="${LIMIT:-300}" CMOCKA_MESSAGE_OUTPUT=TAP logs scratch
 # Programs share the cores: waiting threads must sleep, not spin.
 export OMP_WAIT_POLICY=passive
+# No copies of tokenizers outside of the tests' own folders.
+export NORMGLUE_CACHE=
 # No detect_stack_use_after_return: gcc 12 lays its frames out without the 64-byte
 # alignment that AVX-512 locals count on (GCC bug 110027).
 export ASAN_OPTIONS=allocator_may_return_null=1

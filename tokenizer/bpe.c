@@ -29,7 +29,7 @@ enum {
     SHORT_WORD = 256, /* symbols; up to here a scan for the minimum beats a heap */
     PLACE_BITS = 8,
     RANK_BITS = 24, /* of a slot of the pairs; the tag has the others */
-    MOST_RANK = (1 << RANK_BITS) - 1,
+    MOST_RANK = BPE_RANK_MASK,
     TAG = 0xFF,
     LANES = 8 /* of 32 bits, that the scan looks at in one instruction */
 };
@@ -47,9 +47,11 @@ void bpe_init(struct bpe *b, const struct vocab *v) {
 }
 
 void bpe_free(struct bpe *b) {
-    free(b->merges);
-    free(b->pairs);
-    free(b->byte_pairs);
+    if (!b->is_mapped) {
+        free(b->merges);
+        free(b->pairs);
+        free(b->byte_pairs);
+    }
     buffer_free(&b->joined);
     b->byte_pairs = NULL;
     b->merges = NULL;

@@ -16,6 +16,7 @@
 
 #define BPE_NO_RANK UINT32_MAX
 #define BPE_BYTE_PAIRS (256 * 256)
+#define BPE_RANK_MASK ((1u << 24) - 1) /* of a slot of `pairs` */
 #define BPE_MAX_WORD ((size_t)1 << 30) /* bytes */
 
 struct bpe_merge {
@@ -38,6 +39,7 @@ struct bpe {
     uint32_t *byte_pairs;
     /* Bits of the pairs of bytes that are neighbours in the result of some merge. */
     unsigned char meets[BPE_BYTE_PAIRS / 8];
+    bool is_mapped;       /* the arrays belong to a tokenizer's image (image.h) */
     struct buffer joined; /* used while merges are added */
 };
 

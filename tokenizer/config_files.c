@@ -125,18 +125,25 @@ static enum status read_config(struct tokenizer *t, const char *path, json_t *co
     return OK;
 }
 
-static enum status read_one(struct tokenizer *t, const char *directory, const char *name,
-                            enum status (*read)(struct tokenizer *, const char *,
-                                                json_t *, struct error *),
+static const struct {
+    const char *name;
+    enum status (*read)(struct tokenizer *, const char *, json_t *, struct error *);
+} files[CONFIG_FILES] = {{"special_tokens_map.json", read_config},
+                         {"tokenizer_config.json", read_config},
+                         {"added_tokens.json", read_added_json}};
+
+const char *config_files_name(int i) { return files[i].name; }
+
+static enum status read_one(struct tokenizer *t, const char *directory, int i,
                             struct error *err) {
     char path[PATH_BYTES];
     json_t *value;
-    TRY(file_join(path, directory, name, err));
+    TRY(file_join(path, directory, files[i].name, err));
     if (!file_exists(path))
         return OK;
     TRY(json_file_read(&value, path, err));
     enum status status = json_is_object(value)
-                             ? read(t, path, value, err)
+                             ? files[i].read(t, path, value, err)
                              : error_set(err, ERR_INPUT, "%s: expected an object", path);
     json_decref(value);
     return status;
@@ -144,9 +151,9 @@ static enum status read_one(struct tokenizer *t, const char *directory, const ch
 
 enum status config_files_read(struct tokenizer *t, const char *directory,
                               struct error *err) {
-    TRY(read_one(t, directory, "special_tokens_map.json", read_config, err));
-    TRY(read_one(t, directory, "tokenizer_config.json", read_config, err));
-    return read_one(t, directory, "added_tokens.json", read_added_json, err);
+    for (int i = 0; i < CONFIG_FILES; i++)
+        TRY(read_one(t, directory, i, err));
+    return OK;
 }
 
 /* The flags of an added token; with `special` as tokenizer_config.json has them. */

@@ -5,6 +5,10 @@
 
 #include "tokenizer/parts.h"
 
+enum { CONFIG_FILES = 3 };
+/* Their names, in the order in which they are read. */
+const char *config_files_name(int i);
+
 /* Takes over add_prefix_space, the added tokens with their flags and which tokens are
  * bos, eos, pad ...; files that are not there say nothing. */
 enum status config_files_read(struct tokenizer *t, const char *directory,

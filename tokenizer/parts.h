@@ -10,6 +10,7 @@
 #ifndef TOKENIZER_PARTS_H
 #define TOKENIZER_PARTS_H
 
+#include "base/file.h"
 #include "tokenizer/added.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/encoding.h"
@@ -42,6 +43,7 @@ struct tokenizer {
     struct tokenizer_facts facts;
     /* How tokenizer.json said what means the same, to save it unchanged. */
     bool json_null_affixes, json_null_decoder;
+    struct mapping image; /* where the arrays lie if they were not read from the files */
 };
 
 /* What a thread keeps between texts. Zeroed, it works without a cache of words. */

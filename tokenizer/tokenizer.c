@@ -39,6 +39,7 @@ void tokenizer_free(struct tokenizer *t) {
     vocab_free(&t->vocab);
     bpe_free(&t->bpe);
     added_free(&t->added);
+    file_unmap(&t->image);
     free(t);
 }
 

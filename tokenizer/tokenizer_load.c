@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "tokenizer/config_files.h"
+#include "tokenizer/image.h"
 #include "tokenizer/parts.h"
 #include "tokenizer/tokenizer_json.h"
 #include "tokenizer/vocab_file.h"
@@ -143,6 +144,19 @@ static enum status find_files(struct layout *l, const char *directory,
                                  : "none of them");
 }
 
+/* All that fill_directory() may read, whether it is there or not. */
+enum { SOURCES = 4 + CONFIG_FILES };
+static enum status list_sources(char paths[SOURCES][PATH_BYTES], const struct layout *l,
+                                const char *directory, struct error *err) {
+    memcpy(paths[0], l->tokenizer_json, PATH_BYTES);
+    memcpy(paths[1], l->dict, PATH_BYTES);
+    memcpy(paths[2], l->vocab, PATH_BYTES);
+    memcpy(paths[3], l->merges, PATH_BYTES);
+    for (int i = 0; i < CONFIG_FILES; i++)
+        TRY(file_join(paths[4 + i], directory, config_files_name(i), err));
+    return OK;
+}
+
 /* tokenizer.json first, as in transformers: it says all that the other two say. */
 static enum status fill_directory(struct tokenizer *t, const struct layout *l,
                                   const char *directory, struct error *err) {
@@ -156,6 +170,27 @@ static enum status fill_directory(struct tokenizer *t, const struct layout *l,
         TRY(tokenizer_use_roberta(t, err));
     }
     return config_files_read(t, directory, err);
+}
+
+/* From the image that an earlier load of the same files has left, or from the files. */
+static enum status load(struct tokenizer *t, const struct layout *l,
+                        const char *directory, struct error *err) {
+    char(*paths)[PATH_BYTES] = malloc(SOURCES * sizeof *paths);
+    const char *list[SOURCES];
+    struct image image;
+    if (!paths)
+        return no_memory(err);
+    enum status status = list_sources(paths, l, directory, err);
+    for (int i = 0; i < SOURCES; i++)
+        list[i] = paths[i];
+    const bool may_have = status == OK && image_find(&image, list, SOURCES);
+    if (status == OK && !(may_have && image_read(&image, t))) {
+        status = fill_directory(t, l, directory, err);
+        if (status == OK && may_have)
+            image_write(&image, t, list, SOURCES);
+    }
+    free(paths);
+    return status;
 }
 
 /* What loads all the same, but may surprise: public vocabularies have both. */
@@ -183,7 +218,7 @@ enum status tokenizer_load(struct tokenizer **t, const char *directory,
     if (status == OK && !(*t = tokenizer_new()))
         status = no_memory(err);
     if (status == OK)
-        status = settle(t, fill_directory(*t, layout, directory, err));
+        status = settle(t, load(*t, layout, directory, err));
     free(layout);
     if (status == OK)
         report(*t, directory, notices);

@@ -94,7 +94,47 @@ static enum status grow_entries(struct vocab *v, int32_t capacity, struct error 
     return OK;
 }
 
+static enum status own_buffer(struct buffer *b, size_t slack, struct error *err) {
+    struct buffer copy = {0};
+    TRY(buffer_reserve(&copy, b->length + slack, err));
+    memcpy(copy.data, b->data, b->length + slack);
+    copy.length = b->length;
+    *b = copy;
+    return OK;
+}
+
+/* Arrays of an image are copied before they grow. */
+static enum status own(struct vocab *v, struct error *err) {
+    if (!v->is_mapped)
+        return OK;
+    struct vocab copy = {.count = v->count, .size = v->size, .longest = v->longest};
+    copy.entries =
+        grown(v->entries, (size_t)v->size, (size_t)v->size, sizeof *v->entries);
+    copy.pieces = grown(v->pieces, (size_t)v->size, (size_t)v->size, sizeof *v->pieces);
+    copy.shorts = grown(v->shorts, (size_t)v->size, (size_t)v->size, sizeof *v->shorts);
+    copy.slots = grown(v->slots, v->slot_count, v->slot_count, sizeof *v->slots);
+    copy.capacity = v->size;
+    copy.slot_count = v->slot_count;
+    copy.text = v->text;
+    copy.bytes = v->bytes;
+    enum status status = own_buffer(&copy.text, 0, err);
+    if (status != OK)
+        copy.text = (struct buffer){0};
+    if (status == OK)
+        status = own_buffer(&copy.bytes, VOCAB_SLACK, err);
+    if (status != OK)
+        copy.bytes = (struct buffer){0};
+    if (!copy.entries || !copy.pieces || !copy.shorts || !copy.slots)
+        status = no_memory(err);
+    if (status != OK)
+        vocab_free(&copy);
+    else
+        *v = copy;
+    return status;
+}
+
 enum status vocab_reserve(struct vocab *v, size_t entries, struct error *err) {
+    TRY(own(v, err));
     size_t wanted = (size_t)v->count + entries;
     if (wanted > VOCAB_MAX_ID)
         return error_set(err, ERR_INPUT, "more than %d tokens", VOCAB_MAX_ID);
@@ -157,6 +197,7 @@ enum status vocab_add(struct vocab *v, const char *text, size_t length, int64_t 
         return error_set(err, ERR_INPUT, "token '%.*s': id %lld is not in 0 to %d",
                          (int)(length < 80 ? length : 80), text, (long long)id,
                          VOCAB_MAX_ID);
+    TRY(own(v, err));
     if (2 * (size_t)(v->count + 1) > v->slot_count)
         TRY(vocab_reserve(v, (size_t)v->count + 32, err));
     if (id >= v->capacity)
@@ -184,12 +225,14 @@ enum status vocab_add(struct vocab *v, const char *text, size_t length, int64_t 
 }
 
 void vocab_free(struct vocab *v) {
-    free(v->entries);
-    free(v->pieces);
-    free(v->shorts);
-    free(v->slots);
-    buffer_free(&v->text);
-    buffer_free(&v->bytes);
+    if (!v->is_mapped) {
+        free(v->entries);
+        free(v->pieces);
+        free(v->shorts);
+        free(v->slots);
+        buffer_free(&v->text);
+        buffer_free(&v->bytes);
+    }
     *v = (struct vocab){0};
 }
 

@@ -23,6 +23,10 @@ struct vocab_entry {
     bool extra;     /* an added token that is not in the model's vocabulary */
     bool added;     /* recognised in text before it is split */
 };
+_Static_assert(offsetof(struct vocab_entry, added) -
+                       offsetof(struct vocab_entry, present) ==
+                   4,
+               "image_check looks at five flags in a row");
 
 /* What loops over ids need of a token, in 8 bytes. */
 struct vocab_piece {
@@ -60,6 +64,7 @@ struct vocab {
     struct buffer text, bytes;
     struct vocab_slot *slots; /* by hash of the text, owned */
     size_t slot_count;
+    bool is_mapped; /* the arrays belong to a tokenizer's image (image.h) */
 };
 
 /* Memory for `entries` more tokens at once; optional. ERR_INPUT above VOCAB_MAX_ID,
