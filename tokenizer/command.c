@@ -17,6 +17,10 @@ static const struct subcommand rows[] = {
 static const struct subcommands all = {
     .name = "normglue tokenizer",
     .summary = "Byte-level BPE as GPT-2 and RoBERTa use it, with Hugging Face's files.\n",
+    .epilog =
+        "NORMGLUE_CACHE names the folder where copies of large tokenizers lie that load "
+        "at\n"
+        "once (empty: none; unset: ~/.cache/normglue). It can be deleted at any time.\n",
     .rows = rows,
     .count = sizeof rows / sizeof rows[0],
 };
