@@ -33,6 +33,12 @@ static const char *const parts[] = {
     "!!",
     "-",
     "\xc3\xa9",
+    "\xc3\x97",
+    "\xc3\xb7",
+    "\xc4\x97",
+    "\xd0\xb7",
+    "\xd2\x82",
+    "\xd0",
     "\xc2\xa0",
     "Z",
     "'S",
@@ -130,10 +136,29 @@ static void the_place_in_the_block_does_not_matter(void **state) {
             }
 }
 
+/* All pairs of a byte beyond ASCII and any other, letters of two bytes among them, with
+ * one of each class behind. */
+static void every_two_bytes_are_cut_as_split_next_does(void **state) {
+    (void)state;
+    for (int path = 0; path <= (int)split_best_path(); path++)
+        for (int first = 0x80; first <= 0xFF; first++)
+            for (const char *behind = "a1. "; *behind; behind++) {
+                unsigned char text[3 * 256];
+                for (int second = 0; second <= 0xFF; second++) {
+                    text[3 * second] = (unsigned char)first;
+                    text[3 * second + 1] = (unsigned char)second;
+                    text[3 * second + 2] = (unsigned char)*behind;
+                }
+                check((enum split_path)path, text, sizeof text, false, MOST_SPANS / 2);
+                check((enum split_path)path, text + 1, sizeof text - 1, true, 64);
+            }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_path_cuts_as_split_next_does),
         cmocka_unit_test(the_place_in_the_block_does_not_matter),
+        cmocka_unit_test(every_two_bytes_are_cut_as_split_next_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,10 @@
 /* ascii_masks - 64 bytes as bit masks of the pre-tokenizer's classes, a bit a byte; in
  * portable C, with AVX2 and with AVX-512. All three give the same masks.
  *
+ * Of what is beyond ASCII only the commonest letters of two bytes have masks: U+00C0 to
+ * U+027F but for the signs U+00D7 and U+00F7 (bytes C3 97, C3 B7), and U+0400 to U+047F,
+ * that is Latin and Cyrillic. All others are left to the table of classes.
+ *
  * Inline, so that each path of the caller is one function compiled for its processor.
  *
  * The trick that all three share: with unsigned bytes, c - first < count is one
@@ -25,7 +29,19 @@ struct ascii_masks {
     uint64_t newline, apostrophe, high; /* high: no ASCII; in none of the others */
 };
 
+struct two_byte_masks {
+    uint64_t c3, sign;           /* byte C3; 97 or B7 */
+    uint64_t lead, continuation; /* C4 to C9, D0 or D1; 80 to BF */
+};
+
 #define ASCII_MASKS_INLINE inline __attribute__((always_inline))
+
+/* Both bytes of those letters. */
+static ASCII_MASKS_INLINE uint64_t ascii_masks_letters_of_two(struct two_byte_masks m) {
+    uint64_t first = m.lead & m.continuation >> 1;
+    first |= m.c3 & (m.continuation & ~m.sign) >> 1;
+    return first | first << 1;
+}
 
 static ASCII_MASKS_INLINE struct ascii_masks ascii_masks_portable(
     const unsigned char *bytes) {
@@ -41,6 +57,18 @@ static ASCII_MASKS_INLINE struct ascii_masks ascii_masks_portable(
         m.high |= (uint64_t)(c >> 7) << i;
     }
     return m;
+}
+
+static ASCII_MASKS_INLINE uint64_t ascii_masks_two_portable(const unsigned char *bytes) {
+    struct two_byte_masks m = {0};
+    for (int i = 0; i < ASCII_MASKS_BYTES; i++) {
+        unsigned c = bytes[i];
+        m.c3 |= (uint64_t)(c == 0xC3) << i;
+        m.sign |= (uint64_t)((c | 32) == 0xB7) << i;
+        m.lead |= (uint64_t)(c - 0xC4 < 6 || c - 0xD0 < 2) << i;
+        m.continuation |= (uint64_t)(c - 0x80 < 64) << i;
+    }
+    return ascii_masks_letters_of_two(m);
 }
 
 #ifdef ASCII_MASKS_X86
@@ -85,6 +113,28 @@ ASCII_MASKS_AVX2 static ASCII_MASKS_INLINE struct ascii_masks ascii_masks_avx2(
     };
 }
 
+ASCII_MASKS_AVX2 static ASCII_MASKS_INLINE struct two_byte_masks ascii_masks_two_half(
+    const unsigned char *bytes) {
+    __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)bytes);
+    __m256i folded = _mm256_or_si256(v, _mm256_set1_epi8(32));
+    return (struct two_byte_masks){
+        .c3 = ascii_masks_within_2(v, (char)0xC3, 1),
+        .sign = ascii_masks_within_2(folded, (char)0xB7, 1),
+        .lead = ascii_masks_within_2(v, (char)0xC4, 6) |
+                ascii_masks_within_2(v, (char)0xD0, 2),
+        .continuation = ascii_masks_within_2(v, (char)0x80, 64),
+    };
+}
+
+ASCII_MASKS_AVX2 static ASCII_MASKS_INLINE uint64_t
+ascii_masks_two_avx2(const unsigned char *bytes) {
+    struct two_byte_masks low = ascii_masks_two_half(bytes),
+                          up = ascii_masks_two_half(bytes + 32);
+    return ascii_masks_letters_of_two((struct two_byte_masks){
+        low.c3 | up.c3 << 32, low.sign | up.sign << 32, low.lead | up.lead << 32,
+        low.continuation | up.continuation << 32});
+}
+
 ASCII_MASKS_AVX512 static ASCII_MASKS_INLINE uint64_t ascii_masks_within_5(__m512i v,
                                                                            char first,
                                                                            char count) {
@@ -105,6 +155,19 @@ ASCII_MASKS_AVX512 static ASCII_MASKS_INLINE struct ascii_masks ascii_masks_avx5
         .apostrophe = ascii_masks_within_5(v, '\'', 1),
         .high = _mm512_movepi8_mask(v),
     };
+}
+
+ASCII_MASKS_AVX512 static ASCII_MASKS_INLINE uint64_t
+ascii_masks_two_avx512(const unsigned char *bytes) {
+    __m512i v = _mm512_loadu_si512((const void *)bytes);
+    __m512i folded = _mm512_or_si512(v, _mm512_set1_epi8(32));
+    return ascii_masks_letters_of_two((struct two_byte_masks){
+        .c3 = ascii_masks_within_5(v, (char)0xC3, 1),
+        .sign = ascii_masks_within_5(folded, (char)0xB7, 1),
+        .lead = ascii_masks_within_5(v, (char)0xC4, 6) |
+                ascii_masks_within_5(v, (char)0xD0, 2),
+        .continuation = ascii_masks_within_5(v, (char)0x80, 64),
+    });
 }
 
 #endif

@@ -9,10 +9,11 @@
  *   contractions           found at apostrophes that start one, which are few
  *
  * The next 64 bytes begin at the last start found, so nothing is carried over. Characters
- * beyond ASCII get their classes from the table, all bytes of one the same. Chinese and
- * Japanese, white space beyond ASCII and what is longer than a block go to split_next,
- * which is the specification; the tests compare the two. The idea of classifying whole
- * registers is that of simdjson (Langdale and Lemire, 2019). */
+ * beyond ASCII get their classes from the table, all bytes of one the same, unless they
+ * are the commonest, which have masks too. Chinese and Japanese, white space beyond ASCII
+ * and what is longer than a block go to split_next, which is the specification; the tests
+ * compare the two. The idea of classifying whole registers is that of simdjson (Langdale
+ * and Lemire, 2019). */
 #include <stdbool.h>
 #include <string.h>
 
@@ -80,12 +81,14 @@ static ASCII_MASKS_INLINE bool is_unspaced(unsigned char lead) {
     return lead >= 0xE3 && lead <= 0xE9;
 }
 
-/* Gives every byte of a character beyond ASCII its class. The result is the number of
- * bytes known then: up to white space, the last character of which is no single byte, to
- * what is no whole character, and to long runs. */
+/* Gives every byte of a character beyond ASCII its class; `letters` are known. The result
+ * is the number of bytes known then: up to white space, the last character of which is no
+ * single byte, to what is no whole character, and to long runs. */
 static ASCII_MASKS_INLINE size_t add_high(const unsigned char *block,
-                                          struct ascii_masks *m, size_t known) {
-    for (uint64_t rest = m->high; rest;) {
+                                          struct ascii_masks *m, uint64_t letters,
+                                          size_t known) {
+    m->letter |= letters;
+    for (uint64_t rest = m->high & ~letters; rest;) {
         size_t at = (size_t)__builtin_ctzll(rest);
         uint32_t code;
         size_t bytes =
@@ -151,6 +154,7 @@ ASCII_MASKS_AVX512 static ASCII_MASKS_INLINE void write_places_avx512(size_t *en
 /* What a path does its own way. */
 struct tools {
     struct ascii_masks (*masks)(const unsigned char *);
+    uint64_t (*letters_of_two)(const unsigned char *);
     void (*write_places)(size_t *ends, size_t at, uint64_t bits);
 };
 
@@ -175,7 +179,8 @@ static ASCII_MASKS_INLINE uint64_t certain_starts(const struct walk *w, size_t a
     if (w->length - at < BLOCK + 2)
         block = memcpy(tail, block, known);
     struct ascii_masks m = tools.masks(block);
-    size_t readable = add_high(block, &m, known);
+    uint64_t letters = m.high ? tools.letters_of_two(block) : 0;
+    size_t readable = add_high(block, &m, letters, known);
     *is_end &= readable == known;
     known = readable;
     uint64_t starts = find_starts(block, &m, known, w->by_line) & ~(uint64_t)1;
@@ -215,16 +220,21 @@ static ASCII_MASKS_INLINE size_t scan(struct walk *w, size_t at, struct tools to
 }
 
 static size_t scan_portable(struct walk *w, size_t at) {
-    return scan(w, at, (struct tools){ascii_masks_portable, write_places});
+    return scan(
+        w, at,
+        (struct tools){ascii_masks_portable, ascii_masks_two_portable, write_places});
 }
 
 #ifdef ASCII_MASKS_X86
 ASCII_MASKS_AVX2 static size_t scan_avx2(struct walk *w, size_t at) {
-    return scan(w, at, (struct tools){ascii_masks_avx2, write_places});
+    return scan(w, at,
+                (struct tools){ascii_masks_avx2, ascii_masks_two_avx2, write_places});
 }
 
 ASCII_MASKS_AVX512 static size_t scan_avx512(struct walk *w, size_t at) {
-    return scan(w, at, (struct tools){ascii_masks_avx512, write_places_avx512});
+    return scan(
+        w, at,
+        (struct tools){ascii_masks_avx512, ascii_masks_two_avx512, write_places_avx512});
 }
 #endif
 
