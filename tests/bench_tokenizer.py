@@ -4,7 +4,7 @@
 #
 #   make bench-tokenizer [PYTHON=python3] [BENCH="--english TEXT --multilingual TEXT
 #                         --train TEXT --vocab vocab.json --merges merges.txt --rounds 5
-#                         --only NAME"]
+#                         --only NAME --as-installed"]
 #
 # Every round starts a process for each of us and each text in turn. A row prints the
 # medians, the median of the rounds' ratios, their range, the goal, and whether the median
@@ -13,7 +13,8 @@
 # Each peer works in its fastest way, on one processor as we do: gigatoken on bytes, both
 # as one text and as documents (the better of them counts), after a first short text, told
 # not to start threads; tokenizers in batches of 10 kB documents; tiktoken decoding to
-# bytes. For all of us the allocator takes huge pages and gives none back. "cold" is the first
+# bytes. For all of us the allocator takes huge pages and gives none back (--as-installed:
+# it is the C library's as it comes). "cold" is the first
 # pass of a process, "warm" the best of twelve (ours and theirs), the others the best of
 # three. Figures are of processor time where one thread works, and of the clock where two
 # do. Without texts those of the tests are taken, which are small and no natural language.
@@ -114,6 +115,7 @@ def parse():
     parser.add_argument("--multilingual")
     parser.add_argument("--train", help="a longer text to train on, besides the English one")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--as-installed", action="store_true", help="the C library's own allocator, as users run all of them")
     parser.add_argument("--only", action="append", default=[], help="rows whose names contain this; may be repeated")
     return parser.parse_args()
 
@@ -244,6 +246,8 @@ def print_training(a, text, has_peer):
 
 def main():
     a = parse()
+    if a.as_installed:
+        del ENVIRONMENT["GLIBC_TUNABLES"]
     peers = [peer for peer in PEERS if importlib.util.find_spec(peer)]
     missing = [peer for peer in PEERS if peer not in peers]
     if missing:
