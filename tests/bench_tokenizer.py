@@ -14,7 +14,7 @@
 # as one text and as documents (the better of them counts), after a first short text, told
 # not to start threads; tokenizers in batches of 10 kB documents; tiktoken decoding to
 # bytes. For all of us the allocator takes huge pages and gives none back (--as-installed:
-# it is the C library's as it comes). "cold" is the first
+# it is the C library's as it comes, which is always so for rows that are a bound). "cold" is the first
 # pass of a process, "warm" the best of twelve (ours and theirs), the others the best of
 # three. Figures are of processor time where one thread works, and of the clock where two
 # do. Without texts those of the tests are taken, which are small and no natural language.
@@ -151,10 +151,10 @@ def write_tokenizer_json(folder, vocab, merges):
         json.dump(whole, file)
 
 
-def run_ours(a, files, kind, rows):
+def run_ours(a, files, kind, rows, environment):
     only = [argument for row in rows for argument in ("--only", row)]
     out = subprocess.run([a.bench, *only, files["vocab"], files["merges"], files[kind]],
-                         env=dict(os.environ, TMPDIR=files["folder"], **ENVIRONMENT), capture_output=True, text=True, check=True)
+                         env=dict(os.environ, **environment), capture_output=True, text=True, check=True)
     lines = (line.split("\t") for line in out.stdout.splitlines())
     return {(name, kind if text else ""): float(figure) for name, figure, _, text in lines}
 
@@ -175,14 +175,19 @@ def measure(a, files, peers):
     """Figures of (who, row, kind), a round each; what failed."""
     wanted = [row for row in ROWS if is_wanted(a, row[0])]
     ours = {name for row in wanted for name in row[:2] if name and name not in PEERS}
-    ours |= {row[0] for row in BOUNDS if is_wanted(a, row[0])}
+    bounds = {row[0] for row in BOUNDS if is_wanted(a, row[0])}
     others = [peer for peer in peers if any(row[1] == peer for row in wanted)]
     found, failures = {}, {}
-    for number in range(a.rounds if ours else 0):
+
+    def run(kind, rows, environment):
+        for (row, of), figure in run_ours(a, files, kind, sorted(rows), environment).items() if rows else ():
+            found.setdefault(("normglue", row, of), []).append(figure)
+
+    for number in range(a.rounds if ours or bounds else 0):
         print("round %d of %d" % (number + 1, a.rounds), file=sys.stderr)
+        run(KINDS[0], bounds, {})
         for kind in KINDS:
-            for (row, of), figure in run_ours(a, files, kind, sorted(ours)).items():
-                found.setdefault(("normglue", row, of), []).append(figure)
+            run(kind, ours, dict(ENVIRONMENT, TMPDIR=files["folder"]))
             for peer in others:
                 rows, failure = run_peer(peer, files["folder"], files[kind])
                 if failure:
