@@ -214,8 +214,18 @@ static void print_model(const char *path, const struct config *c, const struct w
     json_decref(training);
 }
 
-static enum status inspect(const struct values *v, const char *directory,
-                           struct error *err) {
+/* All commands take one. */
+static enum status check_directory(const struct call *call, struct error *err) {
+    if (call->operands.count == 1)
+        return OK;
+    return error_set(err, ERR_USAGE, "expected one directory, found %d",
+                     call->operands.count);
+}
+
+static enum status inspect(const struct call *call, struct error *err) {
+    TRY(check_directory(call, err));
+    const struct values *v = call->values;
+    const char *directory = call->operands.items[0];
     char path[PATH_BYTES];
     struct config config;
     struct weights weights;
@@ -262,11 +272,11 @@ static enum status read_model(const char *directory, struct error *err) {
     return OK;
 }
 
-static enum status verify(const struct values *v, const char *directory,
-                          struct error *err) {
+static enum status verify(const struct call *call, struct error *err) {
+    TRY(check_directory(call, err));
+    const char *directory = call->operands.items[0];
     struct error fault;
     int seen = 0, damaged = 0;
-    (void)v;
     if (!file_is_directory(directory))
         return error_set(err, ERR_INPUT, "%s: expected a directory", directory);
     if (model_files_hold(directory, MANIFEST_NAME)) {
@@ -335,53 +345,41 @@ static enum status change_by_converting(struct rewrite *r, const struct values *
     return convert_model(r, target, &notices_stderr, err);
 }
 
-static enum status export(const struct values *v, const char *directory,
-                          struct error *err) {
+static enum status export(const struct call *call, struct error *err) {
+    TRY(check_directory(call, err)); const struct values *v = call->values;
+    const char *directory = call->operands.items[0];
     TRY(check_output(v, err));
-    if (v->fold) TRY(rewrite_model(v, directory, change_by_folding, err));
-    else TRY(export_copy(v, directory, err));
+    TRY(v->fold ? rewrite_model(v, directory, change_by_folding, err)
+                : export_copy(v, directory, err));
     printf("%s\n", v->output);
     return OK;
 }
 
-static enum status convert(const struct values *v, const char *directory,
-                           struct error *err) {
+static enum status convert(const struct call *call, struct error *err) {
+    TRY(check_directory(call, err));
+    const struct values *v = call->values;
+    const char *directory = call->operands.items[0];
     TRY(check_output(v, err));
     TRY(rewrite_model(v, directory, change_by_converting, err));
     printf("%s\n", v->output);
     return OK;
 }
 
-/* All commands take one directory. */
-static int run(const struct command *command, int argc, char **argv,
-               enum status (*work)(const struct values *, const char *, struct error *)) {
-    struct values values = {0};
-    struct option_list operands = {0};
-    struct error err;
-    bool help = false;
-    enum status status =
-        options_parse(command, &values, argc, argv, &operands, &help, &err);
-    if (status == OK && help)
-        options_print_help(command);
-    else if (status == OK && operands.count != 1)
-        status = error_set(&err, ERR_USAGE, "expected one directory, found %d",
-                           operands.count);
-    else if (status == OK)
-        status = work(&values, operands.items[0], &err);
-    return options_finish(command, &values, status, &err);
-}
-
 static int run_inspect(int argc, char **argv) {
-    return run(&inspect_command, argc, argv, inspect);
+    struct values values;
+    return options_run(&inspect_command, &values, argc, argv, inspect);
 }
 static int run_verify(int argc, char **argv) {
-    return run(&verify_command, argc, argv, verify);
+    struct values values;
+    return options_run(&verify_command, &values, argc, argv, verify);
 }
 static int run_export(int argc, char **argv) {
-    return run(&export_command, argc, argv, export);
+    struct values values;
+    return options_run(&export_command, &values, argc, argv, export);
 }
 static int run_convert(int argc, char **argv) {
-    return run(&convert_command, argc, argv, convert);
+    struct values values;
+    return options_run(&convert_command, &values, argc, argv, convert);
 }
 
 int checkpoint_command(int argc, char **argv) {

@@ -94,14 +94,18 @@ static enum status unknown_arch(const char *arch, struct error *err) {
                      near ? "\"?" : "");
 }
 
-/* "key=value key=value ..." of a preset's row. */
-static enum status set_switches(struct config *c, const char *switches,
+enum status config_set_switches(struct config *c, const char *switches,
                                 struct error *err) {
-    char text[256], *rest;
-    snprintf(text, sizeof text, "%s", switches);
+    char text[512], *rest;
+    if (strlen(switches) >= sizeof text)
+        return error_set(err, ERR_USAGE, "switches of %zu characters, at most %zu",
+                         strlen(switches), sizeof text - 1);
+    strcpy(text, switches);
     for (char *word = strtok_r(text, " ", &rest); word;
          word = strtok_r(NULL, " ", &rest)) {
         char *equals = strchr(word, '=');
+        if (!equals)
+            return error_set(err, ERR_USAGE, "expected key=value, found \"%s\"", word);
         *equals = 0;
         TRY(config_set_switch(c, word, equals + 1, err));
     }
@@ -115,7 +119,7 @@ enum status config_set_arch(struct config *c, const char *arch, struct error *er
         if (!strcmp(p->name, arch)) {
             c->arrangement = post_ln();
             snprintf(c->arch, sizeof c->arch, "%s", p->name);
-            return set_switches(c, p->switches, err);
+            return config_set_switches(c, p->switches, err);
         }
     return unknown_arch(arch, err);
 }

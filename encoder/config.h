@@ -177,6 +177,9 @@ enum status config_set_arch(struct config *c, const char *arch,
  */
 enum status config_set_switch(struct config *c, const char *key, const char *value,
                               struct error *err) MUST_CHECK;
+/* Several, as a preset's row has them: "key=value key=value ...". */
+enum status config_set_switches(struct config *c, const char *switches,
+                                struct error *err) MUST_CHECK;
 /* Ranges, heads dividing hidden, switches that exclude each other: one sentence each.
  * Sets model_type from the switches (roberta, roberta-prelayernorm or normglue), and
  * resolves stream_center=auto and what norm_stat leaves out. */

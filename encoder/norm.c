@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "encoder/rows.h"
+#include "encoder/vector.h"
 
 #define NORM_ROW(word) &norm_##word,
 const struct norm_kind *const norm_kinds[] = {NORM_KINDS(NORM_ROW) NULL};
@@ -214,4 +215,15 @@ void norm_add(const struct norm *n, int64_t rows, int64_t offset) {
         team_add(n->team, rows, offset, n->weight->gradient, n->width);
     if (n->bias)
         team_add(n->team, rows, offset + n->width, n->bias->gradient, n->width);
+}
+
+HOT void norm_add_scaled(struct norm_sums sums, const float *dy, const float *x,
+                         int64_t width, float rstd) {
+#pragma omp simd
+    for (int64_t c = 0; c < width; c++)
+        sums.gain[c] += dy[c] * (x[c] * rstd);
+    if (sums.bias)
+#pragma omp simd
+        for (int64_t c = 0; c < width; c++)
+            sums.bias[c] += dy[c];
 }

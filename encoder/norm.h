@@ -164,5 +164,8 @@ static inline struct norm_sums norm_sums(const struct norm *n, float *base) {
     return (struct norm_sums){n->weight ? base : NULL, n->bias ? base + n->width : NULL};
 }
 void norm_add(const struct norm *n, int64_t rows, int64_t offset);
+/* A row's share of both sums where the normalised row is x * rstd; bias may be NULL. */
+void norm_add_scaled(struct norm_sums sums, const float *dy, const float *x,
+                     int64_t width, float rstd);
 
 #endif

@@ -49,23 +49,11 @@ static void forward(const struct norm *n, float *y, const float *x, int64_t row)
                 n->bias ? n->bias->value : NULL, n->eps, n->saved + SAVED * row);
 }
 
-/* The row's share of the gradients of gain and bias. */
-HOT static void add_sums(struct norm_sums sums, const float *dy, const float *x,
-                         int64_t width, float rstd) {
-#pragma omp simd
-    for (int64_t c = 0; c < width; c++)
-        sums.gain[c] += dy[c] * (x[c] * rstd);
-    if (sums.bias)
-#pragma omp simd
-        for (int64_t c = 0; c < width; c++)
-            sums.bias[c] += dy[c];
-}
-
 static void backward(const struct norm *n, float *dx, const float *dy, const float *x,
                      int64_t row, struct norm_sums sums) {
     const float *saved = n->saved + SAVED * row;
     if (sums.gain)
-        add_sums(sums, dy, x, n->width, saved[RSTD]);
+        norm_add_scaled(sums, dy, x, n->width, saved[RSTD]);
     backward_row(dx, dy, x, n->width, n->weight ? n->weight->value : NULL, saved);
 }
 

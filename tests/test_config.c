@@ -197,6 +197,29 @@ static void a_description_names_what_differs_from_the_preset(void **state) {
     }
 }
 
+static void text_of_several_switches_is_read_or_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *sentence;
+    } rows[] = {
+        {"head_scale", "expected key=value, found \"head_scale\""},
+        {"norm=rms head_scale=post", "*head_scale*"},
+    };
+    struct config c;
+    char longest[600];
+    config_default(&c);
+    SUPPORT_OK(config_set_switches(&c, " norm=rms  norm_eps=1e-6 ", &err), err);
+    assert_true(c.arrangement.norm_eps == 1e-6);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(config_set_switches(&c, rows[i].text, &err), ERR_USAGE);
+        support_assert_error(&err, ERR_USAGE, rows[i].sentence);
+    }
+    memset(longest, ' ', sizeof longest);
+    longest[sizeof longest - 1] = 0;
+    assert_int_equal(config_set_switches(&c, longest, &err), ERR_USAGE);
+    support_assert_error(&err, ERR_USAGE, "switches of 599 characters, at most 511");
+}
+
 static void switches_that_exclude_each_other_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -403,6 +426,7 @@ int main(void) {
         cmocka_unit_test(the_center_of_the_stream_follows_dropout),
         cmocka_unit_test(a_list_sets_what_it_names),
         cmocka_unit_test(a_description_names_what_differs_from_the_preset),
+        cmocka_unit_test(text_of_several_switches_is_read_or_refused),
         cmocka_unit_test(switches_that_exclude_each_other_are_refused),
         cmocka_unit_test(a_published_config_is_read),
         cmocka_unit_test(absent_keys_have_the_defaults_of_transformers),

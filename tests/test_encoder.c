@@ -18,18 +18,6 @@ struct model {
     struct arena arena;
 };
 
-static void set_switches(struct config *c, const char *switches) {
-    struct error err;
-    char text[512], *rest = text;
-    snprintf(text, sizeof text, "%s", switches);
-    for (char *word; (word = strtok_r(rest, " ", &rest));) {
-        char *value = strchr(word, '=');
-        assert_non_null(value);
-        *value++ = 0;
-        SUPPORT_OK(config_set_switch(c, word, value, &err), err);
-    }
-}
-
 /* Three layers. Values depend on the parameter's name only; gains and scales are 1 and
  * biases 0, as at the start of a training, unless `shaken`. */
 static void fill(struct model *m, bool shaken) {
@@ -59,7 +47,7 @@ static void open_with(struct model *m, const char *arch, const char *switches,
     m->config.vocab_size = VOCAB;
     m->config.hidden_dropout_prob = m->config.attention_probs_dropout_prob = dropout;
     SUPPORT_OK(config_set_arch(&m->config, arch, &err), err);
-    set_switches(&m->config, switches);
+    SUPPORT_OK(config_set_switches(&m->config, switches, &err), err);
     SUPPORT_OK(config_check(&m->config, &err), err);
     SUPPORT_OK(device_open(&m->device, 2, NULL, &err), err);
     SUPPORT_OK(encoder_declare(&m->encoder, &m->config, m->device, &m->parameters, &err),

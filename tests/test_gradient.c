@@ -69,18 +69,6 @@ struct model {
     const struct pass *pass;
 };
 
-static void set_switches(struct config *c, const char *switches) {
-    struct error err;
-    char text[512], *rest = text;
-    snprintf(text, sizeof text, "%s", switches);
-    for (char *word; (word = strtok_r(rest, " ", &rest));) {
-        char *value = strchr(word, '=');
-        assert_non_null(value);
-        *value++ = 0;
-        SUPPORT_OK(config_set_switch(c, word, value, &err), err);
-    }
-}
-
 /* Values that leave no gradient small: gains about 1, weights about 0.3. */
 static void fill(struct parameters *p) {
     for (int i = 0; i < p->count; i++) {
@@ -113,7 +101,7 @@ static void model_open(struct model *m, const char *arch, const char *switches,
     m->config.hidden_dropout_prob = 0.2;
     m->config.attention_probs_dropout_prob = 0.15;
     SUPPORT_OK(config_set_arch(&m->config, arch, &err), err);
-    set_switches(&m->config, switches);
+    SUPPORT_OK(config_set_switches(&m->config, switches, &err), err);
     if (m->config.arrangement.norm->implies_channel)
         m->config.hidden_dropout_prob = 0;
     SUPPORT_OK(config_check(&m->config, &err), err);

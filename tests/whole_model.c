@@ -46,17 +46,6 @@ static void undeclare(struct parts *p) {
     device_close(p->device);
 }
 
-static void set_switches(struct config *c, const char *switches) {
-    char text[512], *rest = text;
-    snprintf(text, sizeof text, "%s", switches);
-    for (char *word; (word = strtok_r(rest, " ", &rest));) {
-        char *value = strchr(word, '=');
-        assert_non_null(value);
-        *value++ = 0;
-        SUPPORT_OK(config_set_switch(c, word, value, &err), err);
-    }
-}
-
 /* Values of ordinary size, gains about 1 and variances above 0, so that every term of
  * every formula counts: zeros and ones would hide what is left out. */
 static void fill(struct parameters *p) {
@@ -92,7 +81,7 @@ const char *whole_model_write(const char *name, const char *arch, const char *sw
     for (int i = 0; i < c.num_labels; i++)
         snprintf(c.labels[i].name, sizeof c.labels[i].name, "label %d", i);
     SUPPORT_OK(config_set_arch(&c, arch, &err), err);
-    set_switches(&c, switches);
+    SUPPORT_OK(config_set_switches(&c, switches, &err), err);
     SUPPORT_OK(config_check(&c, &err), err);
     declare(&p, &c);
     fill(&p.parameters);
