@@ -163,13 +163,15 @@ static bool cache_folder(char path[PATH_BYTES]) {
 }
 
 bool image_find(struct image *image, const char *const *paths, int count) {
-    char folder[PATH_BYTES], name[64];
+    char name[64];
     struct error err;
-    if (!cache_folder(folder) || !build_id() || !hash_sources(image, paths, count))
+    image->build = build_id();
+    if (!cache_folder(image->folder) || !image->build ||
+        !hash_sources(image, paths, count))
         return false;
     snprintf(name, sizeof name, "tokenizer-%016llx.image",
-             (unsigned long long)hash_mix(image->source, build_id()));
-    return file_join(image->path, folder, name, &err) == OK;
+             (unsigned long long)hash_mix(image->source, image->build));
+    return file_join(image->path, image->folder, name, &err) == OK;
 }
 
 /* ---- reading ---- */
@@ -197,7 +199,7 @@ static bool map(struct mapping *m, const char *path) {
 
 static bool header_fits(const struct mapping *m, const struct image *image) {
     const struct header *h = (const struct header *)m->data;
-    return h->magic == MAGIC && h->build == build_id() && h->source == image->source &&
+    return h->magic == MAGIC && h->build == image->build && h->source == image->source &&
            h->bytes == m->size &&
            h->body == hash_long(m->data + sizeof *h, m->size - sizeof *h);
 }
@@ -301,7 +303,7 @@ static enum status add_added(struct buffer *b, const struct added *added,
 
 static enum status fill(struct buffer *b, const struct image *image,
                         const struct tokenizer *t, struct error *err) {
-    struct header h = {.magic = MAGIC, .build = build_id(), .source = image->source};
+    struct header h = {.magic = MAGIC, .build = image->build, .source = image->source};
     const struct tokenizer bare = without_pointers(t);
     size_t counts[ARRAYS];
     count_items(t, counts);
@@ -349,12 +351,11 @@ void image_write(const struct image *image, const struct tokenizer *t,
     struct image now;
     struct buffer bytes = {0};
     struct error err;
-    char folder[PATH_BYTES];
-    if (!image_find(&now, paths, count) || now.source != image->source ||
-        !cache_folder(folder))
+    if (!image_find(&now, paths, count) || now.source != image->source)
         return;
-    if (file_make_directory(folder, &err) == OK && fill(&bytes, image, t, &err) == OK) {
-        make_room(folder);
+    if (file_make_directory(image->folder, &err) == OK &&
+        fill(&bytes, image, t, &err) == OK) {
+        make_room(image->folder);
         /* A cache that cannot be written is no failure of the work at hand. */
         (void)!file_write(image->path, bytes.data, bytes.length, &err);
     }

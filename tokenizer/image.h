@@ -17,7 +17,8 @@ enum {
 };
 
 struct image {
-    char path[PATH_BYTES];
+    char folder[PATH_BYTES], path[PATH_BYTES]; /* the image in its folder */
+    uint64_t build;                            /* of this program */
     uint64_t source; /* hash of the files, in which order they were given included */
     uint64_t source_bytes;
 };
