@@ -51,7 +51,6 @@ struct bench {
     const char *vocab, *merges;
     struct tokenizer *t, *pretraining;
     struct tokenizer_cache *cache;
-    const char *path; /* of the text */
     struct buffer text, decoded;
     struct ids ids;
     struct part { /* of the text, a thread's */
@@ -198,23 +197,21 @@ static struct tokenizer *pretraining_tokenizer(const struct bench *b) {
     return t;
 }
 
+/* Files of as much text as the other rows take. */
 static void load_pretraining(struct bench *b) {
+    must(file_write(support_path("text"), b->text.data, b->text.length, &err));
     if (!b->pretraining)
         b->pretraining = pretraining_tokenizer(b);
 }
 
 /* What pretraining does before its first step, with a corpus of so many files of text. */
 static void make_shards(struct bench *b) {
-    const char *temporary = getenv("TMPDIR");
-    char folder[PATH_BYTES];
-    const char *files[FILES];
+    const char *folder = support_new_path(), *text, *files[FILES];
     struct corpus corpus;
+    text = support_path("text");
     for (int i = 0; i < FILES; i++)
-        files[i] = b->path;
-    must(file_join(folder, temporary ? temporary : "/tmp", "bench_tokenizer_XXXXXX",
-                   &err));
-    if (!mkdtemp(folder))
-        exit(ERR_IO);
+        files[i] = text;
+    must(file_make_directory(folder, &err));
     struct corpus_source source = {.name = "bench",
                                    .directory = folder,
                                    .files = files,
@@ -293,7 +290,6 @@ static double best(struct bench *b, const struct row *row) {
 
 /* Rows that need a text, or those that need none. */
 static void measure(struct bench *b, const char *path) {
-    b->path = path;
     if (*path)
         read_text(b, path);
     for (int i = 0; i < ROWS; i++) {
