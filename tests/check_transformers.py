@@ -230,8 +230,10 @@ def main():
     parser.add_argument("--test-golden", default="build/tests/test_golden")
     parser.add_argument("--expected", help="keep the folders for test_golden here")
     parser.add_argument("--arch", nargs="*", help="only these rows of the table")
+    parser.add_argument("--seed", type=int, default=0, help="of the weights that are drawn here")
     parser.add_argument("text")
     options = parser.parse_args()
+    torch.manual_seed(options.seed)
     transformers.logging.set_verbosity_error()
     with tempfile.TemporaryDirectory() as work:
         tokenizer = os.path.join(work, "tokenizer")
